@@ -1,0 +1,3 @@
+//! What a group coordinator decides, without I/O.
+
+pub mod settings;

@@ -1,0 +1,29 @@
+//! Rallypoint: a Kafka-protocol group coordinator for huge consumer fleets.
+//!
+//! Each core is a Kafka node of its own; a group belongs to one core, and FindCoordinator sends its members there.
+//!
+//! Layers, each seeing only those to its left:
+//!
+//! ```text
+//! errors, limits, clock -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
+//! ```
+//!
+//! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
+//! - [`group`] is what a coordinator decides: deterministic state machines, `now` is an argument.
+//! - [`leadership`] says which node leads which offsets partition, in an epoch-published table.
+//! - [`topics`] is the catalogue of topics and the records that they seem to hold.
+//! - [`auth`] answers whether a principal may do what it asks.
+//! - [`journal`] keeps what was promised.
+//! - [`control`] owns what belongs to no group: cluster id, node ids, topics. Core 0 is its one owner.
+//! - [`shard`] is what one core owns; `shard::dispatch` alone turns a view of `wire` into a call of `group`.
+//! - `ring` and `net` (feature `server`) move the bytes, and are the only ones that do.
+//!
+//! Invariants: a request never crosses cores; replies leave in request order; nothing is acknowledged before it is as
+//! durable as the journal's mode promises; a state machine has no clock, socket, file or source of randomness in it.
+
+pub mod clock;
+pub mod config;
+pub mod errors;
+pub mod group;
+pub mod limits;
+pub mod shard;

@@ -1,0 +1,13 @@
+//! Every bound that a peer can run into, in one place. Each has a test at the limit and one past it.
+
+/// Default of `socket.request.max.bytes`: the largest request frame, in bytes.
+pub const REQUEST_MAX_BYTES: usize = 104_857_600;
+
+/// Unsent reply bytes of one connection above which it is no longer read.
+pub const CONNECTION_OUTPUT_MAX_BYTES: usize = 1 << 20;
+
+/// Received bytes that one connection may have waiting behind a parked request before it is no longer read.
+pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
+
+/// A reply that makes no progress for this long ends its connection, in milliseconds.
+pub const SEND_STALL_MAX_MS: u64 = 30_000;

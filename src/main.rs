@@ -1,0 +1,3 @@
+//! The command `rallypoint`.
+
+fn main() {}

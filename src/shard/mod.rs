@@ -1,0 +1,3 @@
+//! What one core owns.
+
+pub mod service;

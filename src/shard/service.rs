@@ -1,0 +1,98 @@
+//! The seam between a core's network and what it serves. No sockets in here: `net` drives a [`Service`], and a simulation
+//! can drive the same one.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use crate::clock::Now;
+
+/// A connection of this core, as those above the network know it: slot and generation, so that what comes late for a
+/// closed connection never meets the next one in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// Where in the journal something ends; reply bytes may wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct JournalPosition(pub u64);
+
+/// The index of a listener in the order of the configuration; the same on every core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerIndex(pub u8);
+
+/// What is known of a connection's peer. The network makes it; the service fills in what the peer says of itself.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The listener on which the connection came in.
+    pub listener: ListenerIndex,
+    /// The peer's address; a v4-mapped IPv6 address is shown as IPv4.
+    pub peer: SocketAddr,
+    /// From ApiVersions v3 and newer.
+    pub software: Option<Box<ClientSoftware>>,
+}
+
+/// What a client says of itself in ApiVersions (KIP-511).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSoftware {
+    /// For example `apache-kafka-java`.
+    pub name: String,
+    /// For example `4.4.0`.
+    pub version: String,
+}
+
+/// What became of one request frame.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Its reply was appended, or it has none.
+    Answered,
+    /// It waits for an event: no later frame of the connection is executed before [`Network::answer`].
+    Parked,
+    /// Its reply was appended, but may leave only once the journal is durable up to here. Later frames go on.
+    Durable(JournalPosition),
+    /// The peer broke the protocol. Earlier replies still leave, then the connection closes; the reason is logged with the
+    /// peer's address and counted by its first word.
+    Close(Cow<'static, str>),
+}
+
+/// What a core does with its connections' frames.
+///
+/// In each turn of the core the network calls `begin`, then `request` and the others for what came in, then `turn`; it
+/// repeats the last two while answers of `turn` free frames that waited behind a parked request.
+pub trait Service {
+    /// A turn begins: `now` holds for all that comes until `turn`.
+    fn begin(&mut self, now: Now);
+
+    /// Executes one request frame (without its size prefix) and appends the reply frame (with one).
+    fn request(
+        &mut self,
+        connection: ConnectionId,
+        session: &mut Session,
+        frame: &[u8],
+        replies: &mut Vec<u8>,
+    ) -> Verdict;
+
+    /// The connection is gone. A parked request of it is not answered any more, but keeps its effect (as in Kafka).
+    fn closed(&mut self, connection: ConnectionId);
+
+    /// A write that was submitted with [`Network::write_and_sync`] has ended.
+    fn synced(&mut self, token: u64, result: std::io::Result<()>);
+
+    /// Everything else that is due: mail, timers, answers of parked requests, journal writes.
+    fn turn(&mut self, now: Now, network: &mut dyn Network);
+
+    /// When `turn` must be called at the latest, on the monotonic clock in milliseconds.
+    fn deadline_ms(&self) -> Option<u64>;
+}
+
+/// What a service may ask of the network.
+pub trait Network {
+    /// Appends the reply frame (size prefix included) of the parked request of a connection, which then goes on with the
+    /// frames behind it. False if the connection is gone or has no parked request.
+    fn answer(&mut self, connection: ConnectionId, write: &mut dyn FnMut(&mut Vec<u8>)) -> bool;
+
+    /// Replies that waited for the journal up to `position` may leave.
+    fn durable(&mut self, position: JournalPosition);
+
+    /// Writes `data` at `offset` of the file and then syncs it (fdatasync), both on the core's ring; the end comes through
+    /// [`Service::synced`]. One at a time per file.
+    fn write_and_sync(&mut self, file: std::os::fd::RawFd, offset: u64, data: Vec<u8>, token: u64);
+}
