@@ -11,3 +11,16 @@ pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
 
 /// A reply that makes no progress for this long ends its connection, in milliseconds.
 pub const SEND_STALL_MAX_MS: u64 = 30_000;
+
+/// Groups of one core. A JoinGroup or OffsetCommit that would make one more is answered COORDINATOR_NOT_AVAILABLE.
+pub const GROUPS_MAX: usize = 1 << 22;
+
+/// Member ids of one core that were handed out (MEMBER_ID_REQUIRED) and have not joined yet. Above it a newcomer is answered
+/// COORDINATOR_NOT_AVAILABLE, until some are forgotten with their session time-outs.
+pub const PENDING_MEMBERS_MAX: usize = 1 << 18;
+
+/// Protocols that one member may propose; more are answered INVALID_REQUEST.
+pub const MEMBER_PROTOCOLS_MAX: usize = 512;
+
+/// Bytes of the names and metadata of all protocols that one member proposes; more are answered INVALID_REQUEST.
+pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
