@@ -121,7 +121,10 @@ impl Groups {
                         });
                     }
                 }
-                Wait::Replaced(replaced) => {
+                Wait::Replaced(mut replaced) => {
+                    if result.is_err() {
+                        self.core.writes.replace_said_before(&mut replaced);
+                    }
                     if self.is_there(replaced.group) {
                         self.with(replaced.group, now, |group, turn| {
                             group.classic.replacement_ended(*replaced, result, turn);
@@ -153,8 +156,7 @@ impl Groups {
     }
 
     pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
-        self.with(key, now, |group, turn| group.classic.dismantle(turn, ErrorCode::UNKNOWN_MEMBER_ID));
-        let group = self.remove(key);
+        let group = self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::UNKNOWN_MEMBER_ID));
         for (topic, partition) in group.offsets.keys() {
             self.core.writes.push(Record::offset_tombstone(&group.id, topic, partition));
         }
@@ -168,15 +170,13 @@ impl Groups {
         for slot in 0..self.slab.bound() {
             let Some(group) = self.slab.get(slot).filter(|group| belongs(&group.id)) else { continue };
             let key = GroupKey { slot, stamp: group.stamp };
-            self.with(key, now, |group, turn| group.classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
-            self.remove(key);
+            self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
         }
     }
 
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
-        self.with(key, now, |group, turn| group.classic.creation_failed(answer, turn));
-        self.remove(key);
+        self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
     }
 
     /// A new Empty group, with the record that says so. None: there are too many groups.
@@ -211,6 +211,19 @@ impl Groups {
         let slot = self.slab.insert(group);
         self.by_id.insert(hash, slot);
         GroupKey { slot, stamp }
+    }
+
+    /// Takes a group out, with its last words.
+    fn dissolve(
+        &mut self,
+        key: GroupKey,
+        now: Now,
+        last_words: impl FnOnce(&mut ClassicGroup, &mut Turn<'_>),
+    ) -> Box<Group> {
+        let mut group = self.remove(key);
+        let group_id = group.id.clone();
+        last_words(&mut group.classic, &mut Turn { core: &mut self.core, now, key, group_id: &group_id });
+        group
     }
 
     pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
@@ -263,9 +276,10 @@ impl Groups {
     #[cfg(debug_assertions)]
     fn check(&self, key: GroupKey, now: Now) {
         let group = &self.slab[key.slot];
-        if group.classic.is_checked_now(now.monotonic_ms ^ u64::from(group.stamp)) {
-            let check = group.classic.check();
-            assert!(check.is_ok(), "group {:?}: {}: {:?}", group.id, check.unwrap_err(), group.classic);
+        if group.classic.is_checked_now(now.monotonic_ms ^ u64::from(group.stamp))
+            && let Err(broken) = group.classic.check()
+        {
+            panic!("group {:?}: {broken}: {:?}", group.id, group.classic);
         }
     }
 }
