@@ -25,6 +25,8 @@ pub struct Groups {
     slab: Slab<Box<Group>>,
     by_id: Index,
     next_stamp: u32,
+    /// [`limits::GROUPS_MAX`], less in tests.
+    pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
@@ -49,7 +51,15 @@ impl Groups {
     pub fn new(settings: GroupSettings, offsets: OffsetSettings, ids: Box<dyn Ids>, now: Now) -> Groups {
         let sweep = Sweep::new(&offsets, now);
         let core = Core::new(settings, offsets, ids, now);
-        Groups { core, slab: Slab::default(), by_id: Index::default(), next_stamp: 0, sweep, loading: Vec::new() }
+        Groups {
+            core,
+            slab: Slab::default(),
+            by_id: Index::default(),
+            next_stamp: 0,
+            groups_max: limits::GROUPS_MAX,
+            sweep,
+            loading: Vec::new(),
+        }
     }
 
     /// How many groups there are.
@@ -191,7 +201,7 @@ impl Groups {
 
     /// A new Empty group. None: there are too many groups.
     pub(super) fn create(&mut self, group_id: &str, unix_ms: i64) -> Option<GroupKey> {
-        if self.len() >= limits::GROUPS_MAX {
+        if self.len() >= self.groups_max {
             return None;
         }
         Some(self.create_unchecked(group_id, unix_ms))

@@ -50,7 +50,9 @@ fn sync_06_07_k1_unknown_members_and_other_generations() {
             refuses(&mut room, &Client { generation, ..b.clone() }, 22);
         }
         let tickets = [room.sync(&b, &[]), room.sync(&a, &[])];
-        tickets.map(|ticket| assignment(&mut room, ticket));
+        for ticket in tickets {
+            assignment(&mut room, ticket);
+        }
     }
     room.leave("g", &[(&a.id, None), (&b.id, None)]);
     refuses(&mut room, &a, 25);
