@@ -16,6 +16,7 @@ mod load;
 mod model;
 mod naive;
 mod room;
+mod scale;
 mod static_member;
 mod sync;
 mod timer;

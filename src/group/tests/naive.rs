@@ -125,7 +125,7 @@ impl Naive {
     fn new_id(&mut self, prefix: &str) -> String {
         self.next_id += 1;
         let number = self.next_id;
-        format!("{prefix}-{:08x}-{:04x}-4{:03x}-8000-000000000007", number >> 32, number >> 16 & 0xffff, number & 0xfff)
+        format!("{prefix}-{:08x}-{:04x}-4000-8000-000000000007", number >> 16, number & 0xffff)
     }
 
     /// Runs a step on a group; whatever it answers goes out.
