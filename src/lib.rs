@@ -21,9 +21,11 @@
 //! Invariants: a request never crosses cores; replies leave in request order; nothing is acknowledged before it is as
 //! durable as the journal's mode promises; a state machine has no clock, socket, file or source of randomness in it.
 
+pub mod auth;
 pub mod clock;
 pub mod config;
 pub mod errors;
 pub mod group;
+pub mod journal;
 pub mod limits;
 pub mod shard;

@@ -1,0 +1,1 @@
+//! The storage seam: what a shard asks of a journal, whatever is behind it.
