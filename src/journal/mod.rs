@@ -1,9 +1,11 @@
 //! Keeps what was promised: the records of groups and offsets, behind the interface [`store::Store`].
 
 pub mod block;
+pub mod disk;
 pub mod entry;
 pub mod segment;
 pub mod store;
+pub mod testing;
 pub mod writer;
 
 /// Where in the journal something ends; reply bytes may wait for it.

@@ -311,6 +311,7 @@ impl Writer {
             id: self.next_segment,
             base: self.written,
             previous_end: if self.active.is_some() { self.written } else { self.previous_end },
+            synced: self.synced,
         };
         self.active = Some(Active { header, tail: Vec::new(), header_written: false });
         self.rolls.pop_front();

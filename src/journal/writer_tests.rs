@@ -67,7 +67,7 @@ fn what_comes_during_a_write_is_the_next_write() {
     let first = writer.append(3, 1, &Bytes(10)).expect("open");
     let SegmentWrite { segment, offset, data, sync, token } = writer.poll_write(at(0)).expect("a write");
     assert_eq!((segment, offset, sync, data.len()), (SegmentId(1), 0, true, 2 * BLOCK_BYTES));
-    let header = Header { stream: 9, id: SegmentId(1), base: 0, previous_end: 0 };
+    let header = Header { stream: 9, id: SegmentId(1), base: 0, previous_end: 0, synced: 0 };
     assert_eq!(Header::decode(&data[..BLOCK_BYTES]), DecodedHeader::Header(header));
     assert_eq!(entries(&data[BLOCK_BYTES..], 0), 1);
 
@@ -103,7 +103,7 @@ fn a_full_segment_rolls_to_the_prepared_one() {
     writer.prepared(true, at(0));
     let write = writer.poll_write(at(0)).expect("the rest");
     assert_eq!((write.segment, write.offset), (SegmentId(2), 0));
-    let header = Header { stream: 9, id: SegmentId(2), base: 2 * length, previous_end: 2 * length };
+    let header = Header { stream: 9, id: SegmentId(2), base: 2 * length, previous_end: 2 * length, synced: 2 * length };
     assert_eq!(Header::decode(&write.data[..BLOCK_BYTES]), DecodedHeader::Header(header));
     writer.written(write.token, Ok(()), at(0));
     assert_eq!((writer.durable(), writer.appended()), (JournalPosition(4 * length), JournalPosition(4 * length)));
