@@ -3,7 +3,10 @@
 pub mod block;
 pub mod disk;
 pub mod entry;
+pub mod failure;
+pub mod reader;
 pub mod segment;
+pub mod snapshot;
 pub mod store;
 pub mod testing;
 pub mod writer;

@@ -76,6 +76,11 @@ impl Inode {
         }
     }
 
+    /// What is not synced yet never will be.
+    pub(super) fn forget(&mut self) {
+        self.since.clear();
+    }
+
     pub(super) fn damage(&mut self, offset: usize, change: impl FnOnce(&mut [u8])) {
         change(&mut self.now[offset..]);
         self.synced.clone_from(&self.now);
