@@ -55,16 +55,6 @@ pub enum OpenError {
         /// As written.
         version: u32,
     },
-    /// A record that this version cannot read.
-    #[error("{path}: position {position}: {problem}")]
-    Record {
-        /// The stream.
-        path: String,
-        /// Of the record.
-        position: u64,
-        /// What is wrong.
-        problem: String,
-    },
 }
 
 /// Gives an error of the file system the path that it is about.

@@ -1,13 +1,19 @@
 //! Keeps what was promised: the records of groups and offsets, behind the interface [`store::Store`].
 
 pub mod block;
+pub mod coverage;
 pub mod disk;
 pub mod entry;
 pub mod failure;
+pub mod job;
 pub mod reader;
+pub mod replay;
+pub mod scan;
 pub mod segment;
 pub mod snapshot;
 pub mod store;
+pub mod stream;
+mod taking;
 pub mod testing;
 pub mod writer;
 

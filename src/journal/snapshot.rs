@@ -201,9 +201,9 @@ impl SnapshotReader {
         }
     }
 
-    /// Bytes read so far.
+    /// Bytes of entries read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.reader.offset()
+        self.reader.offset() - HEADER_BYTES as u64
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use super::JournalPosition;
 use super::block::BlockBuffer;
 use super::entry::EntryWriter;
+use super::job::{Job, JobDone};
 use crate::clock::Now;
 
 /// What is kept of an acknowledged append, and when it is acknowledged. The default is [`Durability::Fsync`].
@@ -144,6 +145,46 @@ pub trait Store {
     /// When [`Store::poll_write`] must be asked at the latest though nothing was appended (a full disk is tried again), on
     /// the monotonic clock.
     fn deadline_ms(&self) -> Option<u64>;
+
+    /// Work on files that is to be done beside the core, in this order; nothing if none is due.
+    fn poll_job(&mut self, now: Now) -> Option<Job> {
+        let _ = now;
+        None
+    }
+
+    /// A job has ended.
+    fn job_done(&mut self, done: JobDone, now: Now) {
+        let _ = (done, now);
+    }
+
+    /// The partition of which a snapshot should be taken next so that the log can be shortened.
+    fn snapshot_due(&self, now: Now) -> Option<i32> {
+        let _ = now;
+        None
+    }
+
+    /// Begins the snapshot of a partition, one at a time: every record that lives now must be given to
+    /// [`Store::snapshot_records`] before [`Store::complete_snapshot`]. Appends may go on meanwhile; of a key that changes the
+    /// old or the new record is given, or both in order.
+    fn begin_snapshot(&mut self, partition: i32, leader_epoch: i32) {
+        let _ = (partition, leader_epoch);
+    }
+
+    /// Whether the snapshot takes records now. Not, if the disk is behind; and not any more if it failed.
+    fn snapshot_wants_records(&self) -> bool {
+        false
+    }
+
+    /// Some of the partition's records.
+    fn snapshot_records(&mut self, records: &dyn Entries) {
+        let _ = records;
+    }
+
+    /// All records were given.
+    fn complete_snapshot(&mut self) {}
+
+    /// Gives the snapshot up, for example because the partition is lost.
+    fn abandon_snapshot(&mut self) {}
 }
 
 /// Keeps nothing: every append is durable at once.

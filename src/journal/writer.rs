@@ -268,6 +268,11 @@ impl Writer {
         JournalPosition(self.written)
     }
 
+    /// The segment that was written last.
+    pub fn active_header(&self) -> Option<Header> {
+        self.active.as_ref().filter(|active| active.header_written).map(|active| active.header)
+    }
+
     /// See [`super::store::Store::poll_failed`].
     pub fn poll_failed(&mut self) -> Option<FailedPositions> {
         self.failed.take()
