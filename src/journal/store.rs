@@ -40,7 +40,8 @@ impl Durability {
 pub enum StoreState {
     /// It does.
     Open,
-    /// The disk is full. What was appended stays in line and is tried again; until that succeeds nothing more is taken.
+    /// The disk is full. What was appended and not durable has failed and is dropped; until a write succeeds nothing more is
+    /// taken.
     Full,
     /// Writing or syncing failed in a way that leaves the disk's content unknown. Nothing is taken until a restart.
     Fenced,
@@ -99,7 +100,8 @@ pub enum WriteFailure {
     Sync(#[source] std::io::Error),
 }
 
-/// Positions whose waiters must be told that their append failed: above `after`, up to and including `through`.
+/// Positions whose waiters must be told that their append failed, and whose changes must be undone: above `after`, up to and
+/// including `through`. They are not used again, and [`Store::durable`] will step over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedPositions {
     /// The last position that is durable.
@@ -111,7 +113,7 @@ pub struct FailedPositions {
 /// Where a core's records go. One owner, one thread.
 ///
 /// In each turn: appends, then [`Store::poll_write`] until it gives nothing; [`Store::written`] for each write that ended;
-/// then [`Store::durable`] and [`Store::poll_failed`] say which replies may leave and which have become errors.
+/// then [`Store::poll_failed`] and [`Store::durable`] say which replies have become errors and which may leave.
 pub trait Store {
     /// Takes the records of one change to an offsets partition; a reply that promises them waits for the position. Without
     /// records it is the position of the append before.
@@ -126,8 +128,8 @@ pub trait Store {
     /// Everything up to here was appended.
     fn appended(&self) -> JournalPosition;
 
-    /// Positions that failed since this was asked last. They may still become durable: a client that was told of the failure
-    /// has to assume either.
+    /// Positions that failed since this was asked last; to be asked before [`Store::durable`]. A restart in this very state may
+    /// still find some of them: a client that was told of the failure has to assume either, as with Kafka.
     fn poll_failed(&mut self) -> Option<FailedPositions>;
 
     /// What the store promises.
@@ -170,7 +172,12 @@ pub trait Store {
         let _ = (partition, leader_epoch);
     }
 
-    /// Whether the snapshot takes records now. Not, if the disk is behind; and not any more if it failed.
+    /// The partition of the snapshot that was begun; nothing any more once it is there or has failed.
+    fn snapshot_under_way(&self) -> Option<i32> {
+        None
+    }
+
+    /// Whether the snapshot takes records now: not while the disk is behind.
     fn snapshot_wants_records(&self) -> bool {
         false
     }

@@ -169,16 +169,26 @@ impl Stream {
         }
     }
 
-    fn log_state(&self, before: StoreState) {
-        match (before, self.writer.state()) {
-            (StoreState::Open, StoreState::Full) => {
+    fn state_changed(&mut self, before: StoreState) {
+        let state = self.writer.state();
+        if state == before {
+            return;
+        }
+        match state {
+            StoreState::Open => tracing::warn!(folder = self.folder, "there is space again"),
+            StoreState::Full => {
                 tracing::error!(
                     folder = self.folder,
                     "the disk is full: commits and joins are refused until there is space"
                 );
             }
-            (StoreState::Full, StoreState::Open) => tracing::warn!(folder = self.folder, "there is space again"),
-            _ => {}
+            StoreState::Fenced => {
+                tracing::error!(folder = self.folder, "the journal failed: it takes nothing until a restart");
+            }
+        }
+        // It may have been given what failed and is undone now.
+        if state != StoreState::Open {
+            self.abandon_snapshot();
         }
     }
 }
@@ -216,7 +226,7 @@ impl Store for Stream {
     fn poll_write(&mut self, now: Now) -> Option<StoreWrite> {
         let before = self.writer.state();
         let write = self.writer.poll_write(now);
-        self.log_state(before);
+        self.state_changed(before);
         let write = write?;
         let file = self.files.get(&write.segment).expect("the segment that is written is open").fd();
         Some(StoreWrite { file, offset: write.offset, data: write.data, sync: write.sync, token: write.token })
@@ -225,13 +235,10 @@ impl Store for Stream {
     fn written(&mut self, token: u64, result: Result<(), WriteFailure>, now: Now) {
         let before = self.writer.state();
         if let Err(failure) = &result {
-            tracing::error!(folder = self.folder, %failure, "the journal could not be written");
+            tracing::warn!(folder = self.folder, %failure, "the journal could not be written");
         }
         self.writer.written(token, result, now);
-        if self.writer.state() == StoreState::Fenced {
-            tracing::error!(folder = self.folder, "the journal takes nothing more until a restart");
-        }
-        self.log_state(before);
+        self.state_changed(before);
         self.note_written();
     }
 
@@ -292,6 +299,10 @@ impl Store for Stream {
         self.coverage.begin(partition);
         let id = SnapshotId { partition, covers: self.writer.appended().0 };
         self.taking = Some(Taking::new(self.stream, id, leader_epoch));
+    }
+
+    fn snapshot_under_way(&self) -> Option<i32> {
+        self.taking.as_ref().map(|taking| taking.id().partition)
     }
 
     fn snapshot_wants_records(&self) -> bool {

@@ -82,7 +82,9 @@ struct Owner {
     stream: Stream,
     now: Now,
     appends: Vec<Append>,
-    /// Of everything appended.
+    /// Appends that failed last; a start may find them until the journal is open again.
+    failed: Vec<Append>,
+    /// Of all appends that did not fail.
     state: State,
     /// Of what the journal had when it was opened.
     before: State,
@@ -103,6 +105,7 @@ impl Owner {
             stream,
             now: Now::default(),
             appends: Vec::new(),
+            failed: Vec::new(),
             before: state.clone(),
             state,
             write: None,
@@ -140,7 +143,9 @@ impl Owner {
     }
 
     fn write(&mut self) {
-        let Some(write) = self.write.take().or_else(|| self.stream.poll_write(self.now)) else { return };
+        let write = self.write.take().or_else(|| self.stream.poll_write(self.now));
+        self.undo_what_failed();
+        let Some(write) = write else { return };
         if self.random.random_ratio(1, 3) {
             self.write = Some(write);
             return;
@@ -149,6 +154,18 @@ impl Owner {
         let synced = written
             .and_then(|()| if write.sync { self.disk.sync(write.file).map_err(WriteFailure::Sync) } else { Ok(()) });
         self.stream.written(write.token, synced, self.now);
+        self.undo_what_failed();
+    }
+
+    fn undo_what_failed(&mut self) {
+        let Some(failed) = self.stream.poll_failed() else { return };
+        let kept = self.appends.partition_point(|append| append.position <= failed.after);
+        self.failed = self.appends.split_off(kept);
+        assert!(self.failed.iter().all(|append| append.position <= failed.through));
+        self.state = self.before.clone();
+        for append in &self.appends {
+            apply(&mut self.state, append.partition, &append.records);
+        }
     }
 
     fn job(&mut self) {
@@ -160,6 +177,9 @@ impl Owner {
     }
 
     fn snapshot(&mut self) {
+        if self.stream.snapshot_under_way().is_none() {
+            self.to_give = None;
+        }
         if let Some((partition, keys)) = &mut self.to_give {
             let given: Vec<_> = keys.drain(..keys.len().min(2)).collect();
             let value = |key: u8| Some((key, Some(self.state.get(&(*partition, key))?.clone())));
@@ -179,14 +199,14 @@ impl Owner {
     fn survived(&self, found: &State, at_least: JournalPosition) -> Option<usize> {
         let mut state = self.before.clone();
         let needed = self.appends.partition_point(|append| append.position <= at_least);
-        for count in 0..=self.appends.len() {
+        let failed = if self.stream.state() == StoreState::Open { &[][..] } else { &self.failed };
+        for (count, append) in self.appends.iter().chain(failed).enumerate() {
             if count >= needed && state == *found {
                 return Some(count);
             }
-            let Some(append) = self.appends.get(count) else { break };
             apply(&mut state, append.partition, &append.records);
         }
-        None
+        (state == *found).then_some(self.appends.len() + failed.len())
     }
 }
 
