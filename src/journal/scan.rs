@@ -53,6 +53,8 @@ pub struct Scan {
     pub prepared: Option<(SegmentId, u64)>,
     /// Position of each partition's last entry.
     pub last_of: FxHashMap<i32, u64>,
+    /// Everything before this was synced, says the last one who knew.
+    pub synced: u64,
     /// Entries that count.
     pub entries: u64,
     /// An append of which not all entries were seen yet: where it begins, and how many were.
@@ -226,6 +228,7 @@ impl Scan {
         } else {
             self.entries += entries + 1;
         }
+        self.synced = self.synced.max(entry.synced.unwrap_or(0));
         self.last_of.insert(entry.partition, entry.position);
     }
 }

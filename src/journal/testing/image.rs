@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::disk::Folder;
+use super::disk::{FOLDER, Folder};
 
 /// Written whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -45,6 +45,15 @@ impl FolderOperation {
 }
 
 impl Folder {
+    /// All that a name stands for, now or after a failure of the power.
+    pub(super) fn inodes(&self) -> impl Iterator<Item = u64> {
+        let since = self.since.iter().filter_map(|operation| match operation {
+            FolderOperation::Put(_, number) | FolderOperation::Rename(_, _, number) => Some(number),
+            FolderOperation::Remove(_) => None,
+        });
+        self.now.values().chain(self.synced.values()).chain(since).copied().filter(|number| *number != FOLDER)
+    }
+
     pub(super) fn crash(&self, choose: &mut dyn FnMut(u64) -> u64) -> BTreeMap<String, u64> {
         let mut names = self.synced.clone();
         let survive = choose(self.since.len() as u64 + 1) as usize;
