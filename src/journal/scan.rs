@@ -114,8 +114,8 @@ impl Scanner {
     pub fn step(&mut self) -> Result<bool, OpenError> {
         let index = self.scan.extents.len();
         let Some(header) = self.found.get(index).and_then(Found::in_use) else {
-            if let Some(found) = self.claims_behind(index, 0)? {
-                return Err(misplaced(&found.path, "it was in use, and its header is damaged"));
+            if self.claims_behind(index, 0)?.is_some() {
+                return Err(misplaced(&self.found[index].path, "it was in use, and its header is damaged"));
             }
             return self.finish().map(|()| true);
         };
@@ -309,3 +309,7 @@ fn claims(bytes: &[u8], base: Option<u64>, position: u64) -> bool {
             )
     })
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
