@@ -27,6 +27,13 @@ pub struct Extent {
     pub end: u64,
 }
 
+impl Extent {
+    /// Bytes of entries that count.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.header.base
+    }
+}
+
 /// Where a stream was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -102,9 +109,9 @@ impl Scanner {
         self.found.iter().map(|found| found.file_bytes).sum()
     }
 
-    /// Bytes of the segments that were read.
+    /// Bytes of entries that were read.
     pub fn bytes_done(&self) -> u64 {
-        self.found[..self.scan.extents.len()].iter().map(|found| found.file_bytes).sum()
+        self.scan.extents.iter().map(Extent::bytes).sum()
     }
 
     /// Reads one segment more. True at the end.
