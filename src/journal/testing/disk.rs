@@ -74,6 +74,12 @@ impl MemoryDisk {
             let names = folder.crash(choose);
             image.folders.insert(name.clone(), Folder { synced: names.clone(), now: names, since: Vec::new() });
         }
+        let named: Vec<_> = image.folders.iter().flat_map(|(path, folder)| folder.folders(path)).collect();
+        image.folders.retain(|path, _| path.is_empty() || named.contains(path));
+        // Emptied, and the removal of its name is lost.
+        for path in named {
+            image.folders.entry(path).or_default();
+        }
         let named = image.folders.values().flat_map(|folder| folder.now.values());
         for number in named.filter(|number| **number != FOLDER) {
             image.inodes.insert(*number, state.inodes[number].crash(choose));

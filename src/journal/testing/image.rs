@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::disk::{FOLDER, Folder};
+use crate::journal::disk::join;
 
 /// Written whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -45,6 +46,12 @@ impl FolderOperation {
 }
 
 impl Folder {
+    /// The folders in this one, which is at `path`.
+    pub(super) fn folders(&self, path: &str) -> Vec<String> {
+        let folders = self.now.iter().filter(|(_, number)| **number == FOLDER);
+        folders.map(|(name, _)| join(path, name)).collect()
+    }
+
     /// All that a name stands for, now or after a failure of the power.
     pub(super) fn inodes(&self) -> impl Iterator<Item = u64> {
         let since = self.since.iter().filter_map(|operation| match operation {
