@@ -27,3 +27,4 @@ pub mod errors;
 pub mod group;
 pub mod limits;
 pub mod shard;
+pub mod wire;
