@@ -29,3 +29,4 @@ pub mod group;
 pub mod journal;
 pub mod limits;
 pub mod shard;
+pub mod wire;
