@@ -5,7 +5,7 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -24,9 +24,13 @@
 pub mod auth;
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod errors;
 pub mod group;
+pub mod ids;
 pub mod journal;
+pub mod leadership;
 pub mod limits;
 pub mod shard;
+pub mod topics;
 pub mod wire;

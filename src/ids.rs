@@ -1,0 +1,131 @@
+//! Identities that several layers share and none of them owns: nodes, topics, and the three internal topics. No behaviour
+//! in here but the forms in which they are written.
+
+use std::fmt;
+
+/// The place of a node in the leadership table; not its node id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeIndex(pub u16);
+
+impl NodeIndex {
+    /// As an index into a slice of nodes.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A topic's id: random, never used again, not zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TopicId(pub [u8; 16]);
+
+impl TopicId {
+    /// What stands on the wire for "no id".
+    pub const ZERO: TopicId = TopicId([0; 16]);
+
+    /// A version 4 UUID of 16 random bytes.
+    pub const fn from_random(mut bytes: [u8; 16]) -> TopicId {
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        TopicId(bytes)
+    }
+
+    /// Reads Kafka's text form of 22 characters.
+    pub fn parse(text: &str) -> Option<TopicId> {
+        if text.len() != 22 {
+            return None;
+        }
+        let mut bits: u128 = 0;
+        for (position, &letter) in text.as_bytes().iter().enumerate() {
+            let six = ALPHABET.iter().position(|&other| other == letter)? as u128;
+            // The last character holds the two bits that are left; Kafka ignores what stands in its other four.
+            bits = if position < 21 { bits << 6 | six } else { bits << 2 | six >> 4 };
+        }
+        Some(TopicId(bits.to_be_bytes()))
+    }
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Kafka's text form of an id: base64 with `-` and `_`, without padding.
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = u128::from_be_bytes(self.0);
+        for place in 0..22 {
+            let six = if place < 21 { bits >> (122 - 6 * place) } else { bits << 4 };
+            write!(f, "{}", ALPHABET[(six & 63) as usize] as char)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The topics whose partition leaders are coordinators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum InternalTopicKind {
+    /// Coordinates groups.
+    Offsets,
+    /// Coordinates transactions.
+    Transactions,
+    /// Keeps the state of share groups.
+    ShareState,
+}
+
+impl InternalTopicKind {
+    /// All of them.
+    pub const ALL: [InternalTopicKind; 3] =
+        [InternalTopicKind::Offsets, InternalTopicKind::Transactions, InternalTopicKind::ShareState];
+
+    /// The topic's name.
+    pub const fn topic_name(self) -> &'static str {
+        match self {
+            InternalTopicKind::Offsets => "__consumer_offsets",
+            InternalTopicKind::Transactions => "__transaction_state",
+            InternalTopicKind::ShareState => "__share_group_state",
+        }
+    }
+
+    /// The kind of an internal topic's name, `None` for any other name.
+    pub fn of_topic_name(name: &str) -> Option<InternalTopicKind> {
+        InternalTopicKind::ALL.into_iter().find(|kind| kind.topic_name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+
+    use super::*;
+
+    #[test]
+    fn the_text_form_is_unpadded_url_safe_base64() {
+        let ids =
+            [[0; 16], [0xff; 16], *b"0123456789abcdef", [0xfb, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0xfe]];
+        for id in ids.map(TopicId) {
+            let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id.0);
+            assert_eq!(id.to_string(), text);
+            assert_eq!(TopicId::parse(&text), Some(id));
+        }
+        for bad in ["", "zz", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAA+A"] {
+            assert_eq!(TopicId::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn random_ids_are_version_4() {
+        assert_eq!(TopicId::from_random([0xff; 16]).0[6] >> 4, 4);
+        assert_eq!(TopicId::from_random([0xff; 16]).0[8] >> 6, 2);
+    }
+
+    #[test]
+    fn internal_names_lead_back_to_their_kind() {
+        for kind in InternalTopicKind::ALL {
+            assert_eq!(InternalTopicKind::of_topic_name(kind.topic_name()), Some(kind));
+        }
+        assert_eq!(InternalTopicKind::of_topic_name("__consumer_offset"), None);
+    }
+}

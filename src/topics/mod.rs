@@ -1,0 +1,8 @@
+//! The topics that clients see, and the records that they seem to hold. [`Catalogue`] is an immutable snapshot that
+//! `control` builds and publishes; [`records`] makes a topic's record batches out of nothing, the same ones each time.
+//! A coordinator is not a log store: nothing in here keeps a record.
+
+pub mod catalogue;
+pub mod name;
+
+pub use catalogue::{Catalogue, Partition, Topic};
