@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub mod catalogue;
+pub mod configs;
 pub mod name;
 pub mod records;
 

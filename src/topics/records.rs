@@ -4,6 +4,8 @@
 //! A partition holds offsets 0 to `records` - 1, in batches of [`RECORDS_PER_BATCH`]. As in Kafka, a fetch from within
 //! a batch gets the whole batch, and the client skips what lies before its offset.
 
+use crate::limits::RECORDS_PER_PARTITION_MAX;
+
 use super::batch::{BATCH_HEADER_BYTES, Batch, record_bytes};
 
 /// Records of a batch; the last batch of a partition may have fewer.
@@ -28,10 +30,10 @@ pub struct Records {
 }
 
 impl Records {
-    /// Partition `partition` of a topic, holding `count` records.
+    /// Partition `partition` of a topic, holding `count` records, at most [`RECORDS_PER_PARTITION_MAX`].
     pub fn new(topic: &str, partition: i32, count: i64) -> Self {
         let value_head = format!("{{\"topic\":\"{topic}\",\"partition\":{partition},\"offset\":").into_bytes();
-        Records { value_head, partition, count }
+        Records { value_head, partition, count: count.clamp(0, RECORDS_PER_PARTITION_MAX) }
     }
 
     /// The offset behind the last record; it stands still.
@@ -214,6 +216,17 @@ mod tests {
                 assert_eq!(out.len(), records.batch_bytes(base), "partition {partition}, offset {base}");
             }
         }
+    }
+
+    #[test]
+    fn the_largest_partition_has_times_and_offsets_in_range() {
+        let records = Records::new("t", i32::MAX, RECORDS_PER_PARTITION_MAX);
+        let last = RECORDS_PER_PARTITION_MAX - 1;
+        let batches = read(&fetch(&records, last, 0, true));
+        assert_eq!(batches[0].last_offset, last);
+        assert_eq!(records.first_not_before(records.timestamp_ms(last)), Some(last));
+        assert_eq!(Records::new("t", 0, RECORDS_PER_PARTITION_MAX + 1).high_watermark(), RECORDS_PER_PARTITION_MAX);
+        assert_eq!(Records::new("t", 0, -1).high_watermark(), 0);
     }
 
     #[test]
