@@ -33,3 +33,4 @@ pub mod leadership;
 pub mod limits;
 pub mod shard;
 pub mod topics;
+pub mod wire;
