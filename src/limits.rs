@@ -11,3 +11,9 @@ pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
 
 /// A reply that makes no progress for this long ends its connection, in milliseconds.
 pub const SEND_STALL_MAX_MS: u64 = 30_000;
+
+/// `rallypoint.cores`: more than this is a slip of the keyboard.
+pub const CORES_MAX: i32 = 1_024;
+
+/// Listeners of a server; a connection knows its own by an index of 8 bits.
+pub const LISTENERS_MAX: usize = 64;
