@@ -4,6 +4,7 @@
 pub mod log;
 pub mod record;
 pub mod request;
+pub mod state;
 
 pub use request::{
     CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic, NewAssignment, NewTopic, Reply, Request, Tag,

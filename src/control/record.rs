@@ -22,6 +22,8 @@ pub enum Record {
     Nodes {
         /// At least 1.
         count: u16,
+        /// How often their number had changed before.
+        generation: u32,
     },
     /// A topic came into being.
     Topic(TopicRecord),
@@ -91,7 +93,10 @@ impl Record {
                 out.extend_from_slice(id);
                 out.extend_from_slice(&first_node_id.to_be_bytes());
             }
-            Record::Nodes { count } => out.extend_from_slice(&count.to_be_bytes()),
+            Record::Nodes { count, generation } => {
+                out.extend_from_slice(&count.to_be_bytes());
+                out.extend_from_slice(&generation.to_be_bytes());
+            }
             Record::Topic(topic) => topic.encode(out),
             Record::TopicDeleted { id } => out.extend_from_slice(&id.0),
         }
@@ -110,7 +115,10 @@ impl Record {
         let fields = &mut body;
         let record = match kind {
             CLUSTER => Record::Cluster { id: take(fields)?, first_node_id: i32::from_be_bytes(take(fields)?) },
-            NODES => Record::Nodes { count: u16::from_be_bytes(take(fields)?) },
+            NODES => Record::Nodes {
+                count: u16::from_be_bytes(take(fields)?),
+                generation: u32::from_be_bytes(take(fields)?),
+            },
             TOPIC => Record::Topic(TopicRecord::decode(fields)?),
             TOPIC_DELETED => Record::TopicDeleted { id: TopicId(take(fields)?) },
             _ => return Err(UnreadableRecord::Newer { kind, version }),
@@ -187,7 +195,7 @@ pub(super) mod tests {
     pub(in crate::control) fn samples() -> Vec<Record> {
         vec![
             Record::Cluster { id: *b"0123456789abcdef", first_node_id: 1 },
-            Record::Nodes { count: 4 },
+            Record::Nodes { count: 4, generation: 2 },
             Record::Topic(TopicRecord {
                 id: TopicId([7; 16]),
                 name: "orders".into(),
@@ -235,9 +243,9 @@ pub(super) mod tests {
 
     #[test]
     fn bytes_left_over_in_a_record_are_invalid() {
-        let mut bytes = vec![NODES, VERSION, 0, 0, 0, 3, 0, 1, 0];
+        let mut bytes = vec![NODES, VERSION, 0, 0, 0, 7, 0, 1, 0, 0, 0, 2, 0];
         assert_eq!(Record::decode(&mut &bytes[..]), Err(UnreadableRecord::Invalid));
-        bytes[5] = 2;
-        assert_eq!(Record::decode(&mut &bytes[..]), Ok(Record::Nodes { count: 1 }));
+        bytes[5] = 6;
+        assert_eq!(Record::decode(&mut &bytes[..]), Ok(Record::Nodes { count: 1, generation: 2 }));
     }
 }
