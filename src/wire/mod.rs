@@ -20,7 +20,12 @@ pub mod uuid;
 pub mod versions;
 pub mod writer;
 
+pub mod api_versions;
+pub mod find_coordinator;
 pub mod heartbeat;
+pub mod join_group;
+pub mod leave_group;
+pub mod sync_group;
 
 pub use array::Array;
 pub use cursor::Cursor;
