@@ -1,5 +1,5 @@
-//! Identities that several layers share and none of them owns: nodes, topics, and the three internal topics. No behaviour
-//! in here but the forms in which they are written.
+//! Identities that several layers share and none of them owns: nodes, topics, and the three internal topics. No behaviour in
+//! here.
 
 use std::fmt;
 
@@ -28,39 +28,11 @@ impl TopicId {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         TopicId(bytes)
     }
-
-    /// Reads Kafka's text form of 22 characters.
-    pub fn parse(text: &str) -> Option<TopicId> {
-        if text.len() != 22 {
-            return None;
-        }
-        let mut bits: u128 = 0;
-        for (position, &letter) in text.as_bytes().iter().enumerate() {
-            let six = ALPHABET.iter().position(|&other| other == letter)? as u128;
-            // The last character holds the two bits that are left; Kafka ignores what stands in its other four.
-            bits = if position < 21 { bits << 6 | six } else { bits << 2 | six >> 4 };
-        }
-        Some(TopicId(bits.to_be_bytes()))
-    }
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Kafka's text form of an id: base64 with `-` and `_`, without padding.
-impl fmt::Display for TopicId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = u128::from_be_bytes(self.0);
-        for place in 0..22 {
-            let six = if place < 21 { bits >> (122 - 6 * place) } else { bits << 4 };
-            write!(f, "{}", ALPHABET[(six & 63) as usize] as char)?;
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Debug for TopicId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
@@ -97,23 +69,7 @@ impl InternalTopicKind {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-
     use super::*;
-
-    #[test]
-    fn the_text_form_is_unpadded_url_safe_base64() {
-        let ids =
-            [[0; 16], [0xff; 16], *b"0123456789abcdef", [0xfb, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0xfe]];
-        for id in ids.map(TopicId) {
-            let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id.0);
-            assert_eq!(id.to_string(), text);
-            assert_eq!(TopicId::parse(&text), Some(id));
-        }
-        for bad in ["", "zz", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAA+A"] {
-            assert_eq!(TopicId::parse(bad), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn random_ids_are_version_4() {
