@@ -26,4 +26,8 @@ pub mod config;
 pub mod errors;
 pub mod group;
 pub mod limits;
+#[cfg(feature = "server")]
+pub mod net;
+#[cfg(feature = "server")]
+pub mod ring;
 pub mod shard;
