@@ -5,7 +5,7 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -22,12 +22,19 @@
 //! Invariants: a request never crosses cores; replies leave in request order; nothing is acknowledged before it is as
 //! durable as the journal's mode promises; a state machine has no clock, socket, file or source of randomness in it.
 
+pub mod auth;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod errors;
 pub mod group;
+pub mod ids;
+pub mod journal;
+pub mod leadership;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod preflight;
 pub mod shard;
+pub mod topics;
+pub mod wire;

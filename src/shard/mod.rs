@@ -1,3 +1,4 @@
 //! What one core owns.
 
+pub mod mailbox;
 pub mod service;
