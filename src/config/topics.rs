@@ -3,6 +3,8 @@
 use super::DeclaredTopic;
 use super::load::Values;
 use super::origin::Problem;
+use crate::limits::PARTITIONS_MAX;
+use crate::topics::name;
 
 const PROPERTY: &str = "rallypoint.topics";
 
@@ -28,20 +30,15 @@ fn parse(text: &str) -> Result<DeclaredTopic, String> {
         Some((name, partitions)) => (name, Some(partitions)),
         None => (text, None),
     };
-    if !is_legal_name(name) {
+    if !name::is_legal(name) {
         return Err(format!("`{name}` is not a topic name: 1 to 249 of a-z, A-Z, 0-9, `.`, `_`, `-`"));
     }
     let partitions = match partitions.map(str::parse::<i32>) {
         None => None,
-        Some(Ok(partitions)) if partitions >= 1 => Some(partitions),
-        Some(_) => return Err(format!("`{text}`: the number of partitions is a whole number of at least 1")),
+        Some(Ok(partitions)) if partitions >= 1 && partitions as usize <= PARTITIONS_MAX => Some(partitions),
+        Some(_) => return Err(format!("`{text}`: a topic has 1 to {PARTITIONS_MAX} partitions")),
     };
     Ok(DeclaredTopic { name: name.to_owned(), partitions })
-}
-
-fn is_legal_name(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(legal)
 }
 
 #[cfg(test)]
@@ -61,7 +58,9 @@ mod tests {
             assert!(parse(bad).expect_err(bad).contains("not a topic name"), "{bad}");
         }
         for bad in ["demo:0", "demo:-1", "demo:", "demo:x", "demo:99999999999"] {
-            assert!(parse(bad).expect_err(bad).contains("whole number of at least 1"), "{bad}");
+            assert!(parse(bad).expect_err(bad).contains("1 to 1000000 partitions"), "{bad}");
         }
+        assert!(parse(&format!("demo:{PARTITIONS_MAX}")).is_ok());
+        assert!(parse(&format!("demo:{}", PARTITIONS_MAX + 1)).is_err());
     }
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::{Key, Kind, MAX, int, key, list, long, short};
-use crate::limits::CORES_MAX;
+use crate::limits::{CORES_MAX, PARTITIONS_MAX, RECORDS_PER_PARTITION_MAX};
+
+const PARTITIONS: i32 = PARTITIONS_MAX as i32;
 
 pub(super) static KEYS: &[Key] = &[
     // Who this server is.
@@ -92,7 +94,7 @@ pub(super) static KEYS: &[Key] = &[
         "rallypoint.topic.records",
         "1000",
         0,
-        i64::MAX,
+        RECORDS_PER_PARTITION_MAX,
         "How many generated records each partition of a topic holds.",
     )
     .sets(|settings, value| settings.records_per_partition = value.long()),
@@ -105,12 +107,18 @@ pub(super) static KEYS: &[Key] = &[
     .sets(|settings, value| settings.auto_create_topics = value.boolean()),
     key("delete.topic.enable", Kind::Boolean, "true", "Whether DeleteTopics is allowed.")
         .sets(|settings, value| settings.delete_topics = value.boolean()),
-    int("num.partitions", "1", 1, MAX, "Partitions of a topic that is created without a number.")
+    int("num.partitions", "1", 1, PARTITIONS, "Partitions of a topic that is created without a number.")
         .sets(|settings, value| settings.num_partitions = value.int()),
     int("default.replication.factor", "1", 1, 32_767, "Replication factor of a topic that is created without one.")
         .sets(|settings, value| settings.default_replication_factor = value.short()),
-    int("offsets.topic.num.partitions", "50", 1, MAX, "Partitions of the offsets topic: what groups are spread over.")
-        .sets(|settings, value| settings.offsets_topic.partitions = value.int()),
+    int(
+        "offsets.topic.num.partitions",
+        "50",
+        1,
+        PARTITIONS,
+        "Partitions of the offsets topic: what groups are spread over.",
+    )
+    .sets(|settings, value| settings.offsets_topic.partitions = value.int()),
     short(
         "offsets.topic.replication.factor",
         "1",
@@ -126,7 +134,7 @@ pub(super) static KEYS: &[Key] = &[
         MAX,
         "Nothing here; Kafka 4.4 cannot create its offsets topic below 1048576.",
     ),
-    int("transaction.state.log.num.partitions", "50", 1, MAX, "Partitions of the transactions topic.")
+    int("transaction.state.log.num.partitions", "50", 1, PARTITIONS, "Partitions of the transactions topic.")
         .sets(|settings, value| settings.transaction_topic.partitions = value.int()),
     short(
         "transaction.state.log.replication.factor",
@@ -136,7 +144,7 @@ pub(super) static KEYS: &[Key] = &[
         "Above the number of nodes the transactions topic is not created, as in Kafka (whose default is 3).",
     )
     .sets(|settings, value| settings.transaction_topic.replication_factor = value.short()),
-    int("share.coordinator.state.topic.num.partitions", "50", 1, MAX, "Partitions of the share state topic.")
+    int("share.coordinator.state.topic.num.partitions", "50", 1, PARTITIONS, "Partitions of the share state topic.")
         .sets(|settings, value| settings.share_state_topic.partitions = value.int()),
     short(
         "share.coordinator.state.topic.replication.factor",
