@@ -35,3 +35,9 @@ pub const PARTITIONS_MAX: usize = 1_000_000;
 
 /// Bytes of all configs that a topic may set.
 pub const TOPIC_CONFIGS_MAX_BYTES: usize = 16 << 10;
+
+/// `rallypoint.cores`: more than this is a slip of the keyboard.
+pub const CORES_MAX: i32 = 1_024;
+
+/// Listeners of a server; a connection knows its own by an index of 8 bits.
+pub const LISTENERS_MAX: usize = 64;

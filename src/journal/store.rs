@@ -4,6 +4,7 @@
 use std::os::fd::RawFd;
 
 use super::JournalPosition;
+use super::block::BlockBuffer;
 use super::entry::EntryWriter;
 use crate::clock::Now;
 
@@ -74,8 +75,9 @@ pub struct StoreWrite {
     pub file: RawFd,
     /// In the file, in bytes.
     pub offset: u64,
-    /// All of it is to be written: a short write is an error of the write.
-    pub data: Vec<u8>,
+    /// All of it is to be written: a short write is an error of the write. Offset, length and memory suit a file that was
+    /// opened with O_DIRECT.
+    pub data: BlockBuffer,
     /// Whether the file's data is to be synced after the write.
     pub sync: bool,
     /// For [`Store::written`].

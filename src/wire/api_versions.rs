@@ -1,10 +1,12 @@
 //! ApiVersions (18), v0 to v5.
 //!
-//! v1 adds the throttle time. v2 is v1. v3 is flexible, the client names its software (KIP-511) and the answer names features
-//! (KIP-584). v4 may name a supported feature whose lowest version is 0. v5 adds the cluster and node that the client means.
+//! v1 adds the throttle time. v2 is v1. v3 is flexible, the client names its software (KIP-511) and the answer names
+//! features (KIP-584). v4 may name a supported feature whose lowest version is 0. v5 adds the cluster and node that the
+//! client means.
 //!
-//! The answer has response header 0 in every version. An unknown version is answered too: with error UNSUPPORTED_VERSION, the
-//! body of v0, and one entry, that of ApiVersions itself; the body of such a request is not read.
+//! The answer has response header 0 in every version. An unknown version is answered too: with error
+//! UNSUPPORTED_VERSION, the body of v0, and one entry, that of ApiVersions itself; the body of such a request is not
+//! read.
 //!
 //! Nothing is left out.
 

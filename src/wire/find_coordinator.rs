@@ -1,8 +1,8 @@
 //! FindCoordinator (10), v0 to v6. It was called GroupCoordinator in 0.10.
 //!
-//! v0 asks for one group. v1 adds the key type (transactions), the throttle time and the error message. v2 is v1. v3 is flexible.
-//! v4 asks for many keys at once (KIP-699). v5 may be answered with TRANSACTION_ABORTABLE (KIP-890). v6 adds share groups
-//! (KIP-932).
+//! v0 asks for one group. v1 adds the key type (transactions), the throttle time and the error message. v2 is v1. v3 is
+//! flexible. v4 asks for many keys at once (KIP-699). v5 may be answered with TRANSACTION_ABORTABLE (KIP-890). v6 adds
+//! share groups (KIP-932).
 //!
 //! Nothing is left out.
 

@@ -1,9 +1,9 @@
 //! JoinGroup (11), v0 to v9.
 //!
-//! v1 adds the rebalance timeout (KIP-62; v0 uses the session timeout for both). v2 adds the throttle time. v3 is v2. From v4 on
-//! a member without an id is first given one (KIP-394). v5 adds the group instance id (KIP-345, static members). v6 is flexible.
-//! v7 adds the protocol type to the answer, and its protocol name may be null (KIP-559). v8 adds the reason (KIP-800). v9 lets
-//! the leader skip the assignment (KIP-814).
+//! v1 adds the rebalance timeout (KIP-62; v0 uses the session timeout for both). v2 adds the throttle time. v3 is v2.
+//! From v4 on a member without an id is first given one (KIP-394). v5 adds the group instance id (KIP-345, static
+//! members). v6 is flexible. v7 adds the protocol type to the answer, and its protocol name may be null (KIP-559). v8
+//! adds the reason (KIP-800). v9 lets the leader skip the assignment (KIP-814).
 //!
 //! Nothing is left out.
 

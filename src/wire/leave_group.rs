@@ -1,7 +1,7 @@
 //! LeaveGroup (13), v0 to v5.
 //!
-//! v1 adds the throttle time. v2 is v1. v3 removes many members at once, static ones by their instance id (KIP-345). v4 is
-//! flexible. v5 adds the reason (KIP-800).
+//! v1 adds the throttle time. v2 is v1. v3 removes many members at once, static ones by their instance id (KIP-345). v4
+//! is flexible. v5 adds the reason (KIP-800).
 //!
 //! Nothing is left out.
 

@@ -21,11 +21,30 @@ pub mod versions;
 pub mod writer;
 
 pub mod api_versions;
+pub mod create_topics;
+pub mod delete_groups;
+pub mod delete_topics;
+pub mod describe_cluster;
+pub mod describe_groups;
+pub mod fetch;
 pub mod find_coordinator;
 pub mod heartbeat;
 pub mod join_group;
 pub mod leave_group;
+pub mod list_groups;
+pub mod list_offsets;
+pub mod metadata;
+pub mod offset_commit;
+pub mod offset_delete;
+pub mod offset_fetch;
+pub mod offset_for_leader_epoch;
 pub mod sync_group;
+
+pub mod consumer_protocol;
+pub mod records;
+
+#[cfg(test)]
+mod tests;
 
 pub use array::Array;
 pub use cursor::Cursor;

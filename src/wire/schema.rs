@@ -207,6 +207,12 @@ pub(super) fn write_nullable<'a, T: Nullable<'a>>(
     }
 }
 
+/// Whether a tagged field has to be written.
+#[inline]
+pub(super) fn differs<T: PartialEq>(value: &T, default: T) -> bool {
+    *value != default
+}
+
 /// Declares messages; see the module's documentation.
 macro_rules! message {
     ($(
@@ -301,6 +307,38 @@ macro_rules! message {
                 Ok(())
             }
         }
+
+        #[cfg(test)]
+        impl<'a> $crate::wire::tests::Testable<'a> for $name $(<$lifetime>)? {
+            fn json(&self, version: $crate::wire::Version) -> serde_json::Value {
+                let mut object = serde_json::Map::new();
+                $(
+                    if $crate::wire::schema::in_place!(version, $versions $(, $tag)?)
+                        || $crate::wire::schema::is_tagged!(($($tag)?) self.$field, version, $versions $(, $default)?)
+                    {
+                        object.insert($crate::wire::tests::camel_case(stringify!($field)), self.$field.json(version));
+                    }
+                )*
+                object.into()
+            }
+
+            fn sample(random: &mut $crate::wire::tests::Random, version: $crate::wire::Version) -> Self {
+                $(
+                    let $field = if !($versions).contains(&version.number) {
+                        $crate::wire::schema::default_of!($($default)?)
+                    } else if false $(|| ($null).contains(&version.number) && random.coin())? {
+                        Default::default()
+                    } else {
+                        $crate::wire::tests::Testable::sample(random, version)
+                    };
+                )*
+                $name { $($field,)* }
+            }
+
+            fn rebuilt(&self, by: $crate::wire::tests::Rebuilt) -> Self {
+                $name { $($field: self.$field.rebuilt(by),)* }
+            }
+        }
     )*};
 }
 
@@ -327,7 +365,8 @@ macro_rules! is_tagged {
         false
     };
     (($tag:literal) $value:expr, $version:ident, $versions:expr $(, $default:expr)?) => {
-        ($versions).contains(&$version.number) && $value != $crate::wire::schema::default_of!($($default)?)
+        ($versions).contains(&$version.number)
+            && $crate::wire::schema::differs(&$value, $crate::wire::schema::default_of!($($default)?))
     };
 }
 

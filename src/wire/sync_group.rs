@@ -1,7 +1,7 @@
 //! SyncGroup (14), v0 to v5.
 //!
-//! v1 adds the throttle time. v2 is v1. v3 adds the group instance id (KIP-345). v4 is flexible. v5 adds the protocol type and
-//! name, to be compared with those of the group (KIP-559).
+//! v1 adds the throttle time. v2 is v1. v3 adds the group instance id (KIP-345). v4 is flexible. v5 adds the protocol
+//! type and name, to be compared with those of the group (KIP-559).
 //!
 //! Nothing is left out.
 
