@@ -21,9 +21,12 @@ pub enum Array<'a, T> {
         /// How many elements.
         len: usize,
         /// Hands out the elements in order.
-        each: &'a dyn Fn(&mut dyn FnMut(T)),
+        each: &'a Each<'a, T>,
     },
 }
+
+/// Calls its argument with each element in order.
+pub type Each<'a, T> = dyn Fn(&mut dyn FnMut(T)) + 'a;
 
 /// Validated elements in the bytes of the message.
 #[derive(Clone, Copy)]
@@ -214,6 +217,7 @@ impl<'a, T: Wire<'a> + Clone + fmt::Debug> fmt::Debug for Array<'a, T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::borrow::Cow;
