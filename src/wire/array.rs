@@ -21,9 +21,14 @@ pub enum Array<'a, T> {
         /// How many elements.
         len: usize,
         /// Hands out the elements in order.
-        each: &'a dyn Fn(&mut dyn FnMut(T)),
+        each: &'a Each<'a, T>,
     },
+    /// To be written as they are: see [`Array::written`].
+    Written(Encoded<'a>),
 }
+
+/// Calls its argument with each element in order.
+pub type Each<'a, T> = dyn Fn(&mut dyn FnMut(T)) + 'a;
 
 /// Validated elements in the bytes of the message.
 #[derive(Clone, Copy)]
@@ -37,11 +42,18 @@ impl<T> Array<'_, T> {
     /// No elements.
     pub const EMPTY: Self = Array::Items(&[]);
 
+    /// Elements whose bytes are there already: `bytes` are `len` of them, written in `version` or in one with the same
+    /// layout. They are copied as they are when the array is written in that version.
+    #[inline]
+    pub const fn written<'a>(bytes: &'a [u8], len: usize, version: Version) -> Array<'a, T> {
+        Array::Written(Encoded { bytes, len, version })
+    }
+
     /// How many elements.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
-            Array::Encoded(encoded) => encoded.len,
+            Array::Encoded(encoded) | Array::Written(encoded) => encoded.len,
             Array::Items(items) => items.len(),
             Array::Each { len, .. } => *len,
         }
@@ -59,7 +71,7 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
     #[inline]
     pub fn iter(&self) -> Iter<'a, T> {
         Iter(match *self {
-            Array::Encoded(Encoded { bytes, len, version }) => {
+            Array::Encoded(Encoded { bytes, len, version }) | Array::Written(Encoded { bytes, len, version }) => {
                 Elements::Encoded { cursor: Cursor::new(bytes), left: len, version }
             }
             Array::Items(items) => Elements::Items(items.iter()),
@@ -145,6 +157,10 @@ impl<'a, T: Wire<'a>> Wire<'a> for Array<'a, T> {
         match self {
             // A fixed size means an encoding that no version changes.
             Array::Encoded(encoded) if T::FIXED_SIZE.is_some() => writer.raw(encoded.bytes),
+            Array::Written(encoded) => {
+                assert_eq!(encoded.version, version, "elements were written in the version of the message");
+                writer.raw(encoded.bytes);
+            }
             Array::Encoded(encoded) => {
                 let mut cursor = Cursor::new(encoded.bytes);
                 for _ in 0..encoded.len {
@@ -214,6 +230,7 @@ impl<'a, T: Wire<'a> + Clone + fmt::Debug> fmt::Debug for Array<'a, T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::borrow::Cow;
@@ -235,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_ways_to_write_give_the_same_bytes() {
+    fn all_ways_to_write_give_the_same_bytes() {
         fn written<'a>(array: Array<'a, Cow<'a, str>>, version: Version) -> Vec<u8> {
             let mut bytes = Vec::new();
             array.write(&mut Writer::new(&mut bytes), version);
@@ -248,6 +265,10 @@ mod tests {
             let each = Array::Each { len: 2, each: &|out| items.iter().cloned().for_each(out) };
             assert_eq!(each, Array::Items(&items));
             assert_eq!(written(each, version), from_items);
+            let count_bytes = if version.flexible { 1 } else { 4 };
+            let bytes = Array::written(&from_items[count_bytes..], 2, version);
+            assert_eq!(bytes, Array::Items(&items));
+            assert_eq!(written(bytes, version), from_items);
             let decoded = Array::read(&mut Cursor::new(&from_items), version).unwrap();
             assert_eq!(written(decoded, version), from_items);
             assert_eq!(decoded, Array::Items(&items));
