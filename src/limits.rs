@@ -54,3 +54,10 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 512;
 
 /// Bytes of the names and metadata of all protocols that one member proposes; more are answered INVALID_REQUEST.
 pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
+
+/// Characters of a client's software name and version that are kept with its connection.
+pub const CLIENT_SOFTWARE_MAX_CHARS: usize = 64;
+
+/// Topics that one core may have asked to be created by look-ups, without having heard of them yet; more names are left out,
+/// and their clients ask again.
+pub const AUTO_CREATIONS_UNDER_WAY_MAX: usize = 10_000;

@@ -190,7 +190,7 @@ impl<'a, T: Testable<'a> + Wire<'a> + Clone + 'a> Testable<'a> for Array<'a, T> 
         match by {
             Rebuilt::ByItems => Array::Items(items),
             Rebuilt::ByEach => {
-                let each: Box<Each<'a, T>> = Box::new(|out| items.iter().cloned().for_each(out));
+                let each: Box<Each<'a>> = Box::new(|rows| items.iter().cloned().for_each(|item| rows.push(item)));
                 Array::Each { len: items.len(), each: Box::leak(each) }
             }
         }
