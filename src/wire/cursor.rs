@@ -185,7 +185,10 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn tags(&mut self, mut known: impl FnMut(&mut Self, u32) -> Result<bool, Malformed>) -> Result<(), Malformed> {
         let count = self.uvarint()?;
-        for _ in 0..count.cast_signed() {
+        if count > i32::MAX.cast_unsigned() {
+            return Err(self.malformed("tag section has a negative count", count as usize));
+        }
+        for _ in 0..count {
             let tag = self.uvarint()?;
             let size = self.uvarint()?;
             if !known(self, tag)? {
@@ -267,6 +270,9 @@ mod tests {
         assert_eq!(cursor.tags(|_, _| Ok(false)), Ok(()));
         assert_eq!(cursor.remaining(), 1);
         assert_eq!(Cursor::new(&[1, 9, 3, 1, 2]).tags(|_, _| Ok(false)).unwrap_err().have, 2);
-        assert!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 7]).tags(|_, _| Ok(false)).is_err());
+        let malformed = Cursor::new(&[0xff, 0xff, 0xff, 0xff, 7]).tags(|_, _| Ok(false)).unwrap_err();
+        assert_eq!(malformed.what, "uvarint is cut short");
+        let malformed = Cursor::new(&[0x80, 0x80, 0x80, 0x80, 8]).tags(|_, _| Ok(false)).unwrap_err();
+        assert_eq!(malformed.what, "tag section has a negative count");
     }
 }

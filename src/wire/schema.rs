@@ -207,6 +207,12 @@ pub(super) fn write_nullable<'a, T: Nullable<'a>>(
     }
 }
 
+/// Refuses a tag that the message has, but not in this version, as Kafka does.
+#[inline]
+pub(super) fn check_tag(in_version: bool, cursor: &Cursor<'_>) -> Result<(), Malformed> {
+    if in_version { Ok(()) } else { Err(cursor.malformed("tagged field does not belong to this version", 0)) }
+}
+
 /// Whether a tagged field has to be written.
 #[inline]
 pub(super) fn differs<T: PartialEq>(value: &T, default: T) -> bool {
@@ -373,7 +379,8 @@ macro_rules! is_tagged {
 macro_rules! read_tagged {
     ($found:ident () $($rest:tt)*) => {};
     ($found:ident ($tag:literal) $versions:expr, $name:ident.$field:ident, $cursor:ident, $version:ident $(, $null:expr)?) => {
-        if $found == $tag && ($versions).contains(&$version.number) {
+        if $found == $tag {
+            $crate::wire::schema::check_tag(($versions).contains(&$version.number), $cursor)?;
             $field = $crate::wire::schema::read_field!($name.$field, $cursor, $version $(, $null)?);
             return Ok(true);
         }
@@ -383,7 +390,8 @@ macro_rules! read_tagged {
 macro_rules! skip_tagged {
     ($found:ident () $($rest:tt)*) => {};
     ($found:ident ($tag:literal) $versions:expr, $name:ident.$field:ident: $ty:ty, $cursor:ident, $version:ident $(, $null:expr)?) => {
-        if $found == $tag && ($versions).contains(&$version.number) {
+        if $found == $tag {
+            $crate::wire::schema::check_tag(($versions).contains(&$version.number), $cursor)?;
             $crate::wire::schema::skip_field!($name.$field: $ty, $cursor, $version $(, $null)?);
             return Ok(true);
         }
