@@ -1,5 +1,5 @@
-//! Parsing allocates nothing for bytes that are valid, and for others no more than the text that stands in for them; a count
-//! or length in a message never does. Counted over Kafka's golden messages, whole, cut, and bent byte by byte.
+//! Parsing allocates nothing for bytes that are valid, and for others no more than the text that stands in for them; a
+//! count or length in a message never does. Counted over Kafka's golden messages, whole, cut, and bent byte by byte.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,5 +1,6 @@
 //! Arrays of messages. A decoded one borrows its bytes, which were validated when the message was read, and decodes its
-//! elements again as they are walked; one to be written is a slice, or a function that hands out the elements one by one.
+//! elements again as they are walked; one to be written is a slice, or a function that hands out the elements one by
+//! one.
 
 use std::fmt;
 
@@ -15,8 +16,8 @@ pub enum Array<'a, T> {
     Encoded(Encoded<'a>),
     /// To be written: these.
     Items(&'a [T]),
-    /// To be written without a list in between: `each` calls its argument exactly `len` times. Best given as a closure in
-    /// place, `&|out| ...`, whose types are then inferred.
+    /// To be written without a list in between: `each` calls its argument exactly `len` times. Best given as a closure
+    /// in place, `&|out| ...`, whose types are then inferred.
     Each {
         /// How many elements.
         len: usize,

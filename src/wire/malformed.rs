@@ -11,8 +11,8 @@ pub struct Malformed {
     pub field: &'static str,
     /// Where, in bytes from the start of what the cursor was made of (a frame without its size prefix, as a rule).
     pub offset: usize,
-    /// How many bytes (or, for a count or a length, how much) the message claims at `offset`; 0 where it is not a matter
-    /// of how many.
+    /// How many bytes (or, for a count or a length, how much) the message claims at `offset`; 0 where it is not a
+    /// matter of how many.
     pub need: usize,
     /// How many there are.
     pub have: usize,

@@ -47,7 +47,8 @@ fn kafkas_bytes_decode_to_kafkas_fields_and_encode_to_the_same_bytes() {
     }
 }
 
-/// Kafka's verdict on messages that are not as they should be: what it tolerates we tolerate, and what it refuses we refuse.
+/// Kafka's verdict on messages that are not as they should be: what it tolerates we tolerate, and what it refuses we
+/// refuse.
 #[test]
 fn bent_messages_fare_as_with_kafka() {
     let messages = messages();
