@@ -34,7 +34,10 @@ pub mod journal;
 pub mod leadership;
 pub mod limits;
 #[cfg(feature = "server")]
+#[cfg(feature = "server")]
+pub mod net;
 pub mod preflight;
+pub mod ring;
 pub mod shard;
 pub mod topics;
 pub mod wire;

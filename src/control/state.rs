@@ -105,14 +105,15 @@ impl State {
     }
 
     fn lead(&self, topic: &TopicRecord) -> Topic {
+        let nodes = self.nodes.max(1);
         let first = match InternalTopicKind::of_topic_name(&topic.name) {
             Some(_) => NodeIndex(0),
-            None => first_leader_of(topic.id, self.nodes),
+            None => first_leader_of(topic.id, nodes),
         };
         let leader = |partition: u32| {
             let assigned = topic.assigned_leaders.get(partition as usize);
             let assigned = assigned.and_then(|&node_id| self.node_index(node_id));
-            assigned.unwrap_or_else(|| leader_of(partition as i32, first, self.nodes))
+            assigned.unwrap_or_else(|| leader_of(partition as i32, first, nodes))
         };
         let leader_epoch = self.generation.saturating_sub(topic.created_generation) as i32;
         let own_records = topic.configs.get(RECORDS_KEY).and_then(|value| value.trim().parse().ok());
