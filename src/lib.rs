@@ -34,10 +34,12 @@ pub mod journal;
 pub mod leadership;
 pub mod limits;
 #[cfg(feature = "server")]
-#[cfg(feature = "server")]
 pub mod net;
 pub mod preflight;
+#[cfg(feature = "server")]
 pub mod ring;
+#[cfg(feature = "server")]
+pub mod serve;
 pub mod shard;
 pub mod topics;
 pub mod wire;

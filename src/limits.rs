@@ -41,3 +41,23 @@ pub const CORES_MAX: i32 = 1_024;
 
 /// Listeners of a server; a connection knows its own by an index of 8 bits.
 pub const LISTENERS_MAX: usize = 64;
+
+/// Groups of one core. A JoinGroup or OffsetCommit that would make one more is answered COORDINATOR_NOT_AVAILABLE.
+pub const GROUPS_MAX: usize = 1 << 22;
+
+/// Member ids of one core that were handed out (MEMBER_ID_REQUIRED) and have not joined yet. Above it a newcomer is answered
+/// COORDINATOR_NOT_AVAILABLE, until some are forgotten with their session time-outs.
+pub const PENDING_MEMBERS_MAX: usize = 1 << 18;
+
+/// Protocols that one member may propose; more are answered INVALID_REQUEST.
+pub const MEMBER_PROTOCOLS_MAX: usize = 512;
+
+/// Bytes of the names and metadata of all protocols that one member proposes; more are answered INVALID_REQUEST.
+pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
+
+/// Characters of a client's software name and version that are kept with its connection.
+pub const CLIENT_SOFTWARE_MAX_CHARS: usize = 64;
+
+/// Topics that one core may have asked to be created by look-ups, without having heard of them yet; more names are left out,
+/// and their clients ask again.
+pub const AUTO_CREATIONS_UNDER_WAY_MAX: usize = 10_000;

@@ -71,7 +71,13 @@ fn serve(arguments: &ServeArguments) -> ExitCode {
     }
     let ports = config::ports::PortTable::of(&settings).expect("the configuration was checked with it");
     tracing::info!("ports:\n{ports}");
-    ExitCode::SUCCESS
+    match rallypoint::serve::run(settings, &ports) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// RALLYPOINT_LOG says how much is logged; stderr takes it, so that stdout stays for what was asked for.

@@ -22,7 +22,7 @@ const LAYERS: &[(&[&str], bool)] = &[
     (&["control", "shard"], true),
     (&["metrics"], false),
     (&["net"], false),
-    (&["preflight", "cli"], false),
+    (&["preflight", "cli", "serve"], false),
 ];
 
 /// What decides has no sockets, files, clocks, threads or rings in it.

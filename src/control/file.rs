@@ -176,7 +176,10 @@ mod tests {
         assert!(control.synced(append.token, Ok(())).snapshots.is_some());
     }
 
-    fn topics(control: &Control) -> Vec<(String, TopicId, Vec<(u16, i32)>)> {
+    /// Name, id, and the leader and leader epoch of each partition.
+    type Row = (String, TopicId, Vec<(u16, i32)>);
+
+    fn topics(control: &Control) -> Vec<Row> {
         let views = control.views();
         let guard = pin();
         let topics = views.catalogue(&guard).topics().map(|topic| {
@@ -209,7 +212,7 @@ mod tests {
         drop(file);
         let (control, _file) = start(&settings(directory.path(), 3)).expect("the same directory");
         let after = topics(&control);
-        let ids = |topics: &[(String, TopicId, Vec<(u16, i32)>)]| -> Vec<_> {
+        let ids = |topics: &[Row]| -> Vec<_> {
             topics.iter().map(|(name, id, leaders)| (name.clone(), *id, leaders.len())).collect()
         };
         assert_eq!(ids(&after), ids(&before));

@@ -167,3 +167,70 @@ fn encode<'a>(message: &impl Wire<'a>, api: ApiKey, version: i16) -> Box<[u8]> {
     message.write(&mut Writer::new(&mut bytes), api.version(version));
     bytes.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::record::Record;
+    use crate::wire::Cursor;
+
+    fn two_nodes() -> Table {
+        let mut state = State::new(10);
+        state.apply(&Record::Cluster { id: [1; 16], first_node_id: 7 });
+        state.apply(&Record::Nodes { count: 2, generation: 0 });
+        let node = |node: u16| vec![("in".to_string(), 9092 + node), ("out.example".to_string(), 19092 + node)];
+        table(3, &state, &[node(0), node(1)])
+    }
+
+    fn read<'a, T: Wire<'a>>(bytes: &'a [u8], api: ApiKey, version: i16) -> (T, usize) {
+        let mut cursor = Cursor::new(bytes);
+        let message = T::read(&mut cursor, api.version(version)).expect("well formed");
+        (message, cursor.remaining())
+    }
+
+    #[test]
+    fn the_encoded_answers_name_node_host_and_port_in_every_version() {
+        let table = two_nodes();
+        let endpoint = table.nodes[1].endpoints[1].as_ref().expect("an endpoint");
+        let coordinator = &endpoint.coordinator;
+        for version in 0..=3 {
+            let bytes = match version {
+                0 => &coordinator.v0,
+                1 | 2 => &coordinator.v1,
+                _ => &coordinator.v3,
+            };
+            let (answer, rest) = read::<FindCoordinatorResponse<'_>>(bytes, ApiKey::FindCoordinator, version);
+            assert_eq!((answer.error_code, answer.node_id, &*answer.host, answer.port), (0, 8, "out.example", 19093));
+            assert_eq!(answer.error_message.as_deref(), Some(if version == 0 { "" } else { "NONE" }));
+            assert_eq!(rest, 0, "v{version}");
+        }
+        for version in 4..=6 {
+            let bytes = [b"\x04key", &coordinator.v4_row[..]].concat();
+            let (row, rest) = read::<Coordinator<'_>>(&bytes, ApiKey::FindCoordinator, version);
+            assert_eq!(
+                (&*row.key, row.error_code, row.node_id, &*row.host, row.port),
+                ("key", 0, 8, "out.example", 19093)
+            );
+            assert_eq!((row.error_message.as_deref(), rest), (Some(""), 0), "v{version}");
+        }
+    }
+
+    #[test]
+    fn the_encoded_brokers_are_all_nodes_of_a_listener() {
+        let table = two_nodes();
+        assert_eq!(table.brokers.len(), 2);
+        for version in 0..=13 {
+            let mut bytes = match version {
+                0 => &table.brokers[0].v0[..],
+                1..=8 => &table.brokers[0].v1[..],
+                _ => &table.brokers[0].v9[..],
+            };
+            for node in 0..table.brokers[0].len as i32 {
+                let (row, rest) = read::<MetadataResponseBroker<'_>>(bytes, ApiKey::Metadata, version);
+                assert_eq!((row.node_id, &*row.host, row.port, row.rack), (7 + node, "in", 9092 + node, None));
+                bytes = &bytes[bytes.len() - rest..];
+            }
+            assert!(bytes.is_empty(), "v{version}");
+        }
+    }
+}

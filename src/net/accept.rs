@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::conversation::Conversation;
 use super::core::Core;
 use super::quota::Refusal;
-use crate::ring::{Completion, Key, Kind, accepted};
+use crate::ring::{Completion, Key, accepted};
 use crate::shard::service::Session;
 
 /// How long accepting rests when the process or the machine is out of descriptors or memory.
@@ -33,8 +33,17 @@ impl Core {
         self.accept_again_ms = None;
         for (slot, listening) in self.listeners.iter().enumerate() {
             if listening.is_armed {
-                self.ring.cancel(Kind::Accept, listener_key(slot));
+                self.ring.cancel_accept(listener_key(slot));
             }
+        }
+        self.close_listeners();
+    }
+
+    /// A cancellation of an accept completed. If it missed (the accept was just then running), it is tried again.
+    pub(super) fn on_cancel_accept(&mut self, completion: &Completion) {
+        let is_armed = self.listeners.get(completion.key.slot as usize).is_some_and(|listening| listening.is_armed);
+        if completion.result < 0 && is_armed {
+            self.ring.cancel_accept(completion.key);
         }
     }
 
@@ -56,9 +65,7 @@ impl Core {
             },
         }
         if self.stop_by_ms.is_some() {
-            if self.listeners.iter().all(|listening| !listening.is_armed) {
-                self.listeners.clear();
-            }
+            self.close_listeners();
         } else if self.accept_again_ms.is_none() {
             self.listen();
         }
@@ -69,6 +76,13 @@ impl Core {
         if self.accept_again_ms.is_some_and(|due_ms| due_ms <= self.now.monotonic_ms) {
             self.accept_again_ms = None;
             self.listen();
+        }
+    }
+
+    /// Closes the listening sockets once no accept holds any of them.
+    fn close_listeners(&mut self) {
+        if self.listeners.iter().all(|listening| !listening.is_armed) {
+            self.listeners.clear();
         }
     }
 

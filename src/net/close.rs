@@ -11,7 +11,7 @@ use super::core::Core;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
-const STOP_MAX_MS: u64 = 4_000;
+const STOP_MAX_MS: u64 = 3_000;
 
 /// How much longer the last completions may take.
 const STOP_GRACE_MS: u64 = 500;

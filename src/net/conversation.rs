@@ -190,12 +190,13 @@ impl Conversation {
     }
 
     /// Whether bytes of the peer are welcome.
-    pub(super) fn wants_bytes(&self) -> bool {
+    pub(super) fn wants_bytes(&self, request_max_bytes: usize) -> bool {
         if self.has_ended || self.is_choked {
             return false;
         }
-        // The rest of a frame is welcome whatever its size; behind a parked request there is a bound.
-        !self.is_parked || self.pending.len() < limits::CONNECTION_BACKLOG_MAX_BYTES
+        // Behind a parked request there is a bound; the rest of a frame is welcome whatever its size.
+        self.pending.len() < limits::CONNECTION_BACKLOG_MAX_BYTES
+            || !self.is_parked && !self.has_whole_frame(request_max_bytes)
     }
 
     /// Whether frames were kept that could be executed now.

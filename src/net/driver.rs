@@ -23,6 +23,8 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
                 Kind::Receive => core.on_receive(&mut service, &completion),
                 Kind::Send => core.on_send(&completion),
                 Kind::Accept => core.on_accept(&completion),
+                Kind::CancelReceive => core.on_cancel_receive(&completion),
+                Kind::CancelAccept => core.on_cancel_accept(&completion),
                 _ => unreachable!("the ring keeps its own completions to itself"),
             }
         }

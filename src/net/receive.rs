@@ -3,7 +3,7 @@
 use super::connection::Receiving;
 use super::conversation::Turn;
 use super::core::Core;
-use crate::ring::{BufferId, Completion, Key, Kind};
+use crate::ring::{BufferId, Completion, Key};
 use crate::shard::service::Service;
 
 impl Core {
@@ -30,6 +30,15 @@ impl Core {
             _ => self.close(key),
         }
         self.settle(key);
+    }
+
+    /// A cancellation of a receive completed. If it missed (the receive was just then running), it is tried again.
+    pub(super) fn on_cancel_receive(&mut self, completion: &Completion) {
+        let Some(connection) = self.table.get_mut(completion.key) else { return };
+        if completion.result < 0 && connection.receiving == Receiving::Ending {
+            connection.receiving = Receiving::Armed;
+            self.settle(completion.key);
+        }
     }
 
     /// Arms receives that lacked a buffer, at most as many as there are buffers, in the order in which they ended.
@@ -70,14 +79,14 @@ impl Core {
     /// Arms or ends the receive of a connection as its conversation wants.
     pub(super) fn settle_receive(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
-        match (connection.receiving, connection.conversation.wants_bytes()) {
+        match (connection.receiving, connection.conversation.wants_bytes(self.limits.request_max_bytes)) {
             (Receiving::Off, true) => {
                 connection.receiving = Receiving::Armed;
                 self.ring.receive(key, connection.fd());
             }
             (Receiving::Armed, false) if !connection.conversation.has_ended() => {
                 connection.receiving = Receiving::Ending;
-                self.ring.cancel(Kind::Receive, key);
+                self.ring.cancel_receive(key);
                 self.counters.receives_suspended.add(1);
             }
             _ => {}

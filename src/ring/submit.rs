@@ -38,7 +38,7 @@ impl Default for RingSettings {
 /// The end of one operation, or one result of a multishot one.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// Accept, receive or send; the ring keeps the others to itself.
+    /// Of a socket; the ring keeps the others to itself.
     pub kind: Kind,
     /// Whose.
     pub key: Key,
@@ -136,10 +136,16 @@ impl Ring {
         self.sends.forget(key.slot);
     }
 
-    /// Asks for the end of an accept or a receive; its last completion still comes.
-    pub fn cancel(&mut self, kind: Kind, key: Key) {
-        let entry = opcode::AsyncCancel::new(pack(kind, key)).build();
-        self.push(entry.user_data(pack(Kind::Cancel, key)), None);
+    /// Asks for the end of an accept. Its last completion comes unless the cancellation fails: it may just miss.
+    pub fn cancel_accept(&mut self, key: Key) {
+        let entry = opcode::AsyncCancel::new(pack(Kind::Accept, key)).build();
+        self.push(entry.user_data(pack(Kind::CancelAccept, key)), None);
+    }
+
+    /// Asks for the end of a receive. Its last completion comes unless the cancellation fails: it may just miss.
+    pub fn cancel_receive(&mut self, key: Key) {
+        let entry = opcode::AsyncCancel::new(pack(Kind::Receive, key)).build();
+        self.push(entry.user_data(pack(Kind::CancelReceive, key)), None);
     }
 
     /// Writes `data` at `offset` and then syncs the file's data; the end comes by [`Ring::pop_written`].
@@ -226,11 +232,13 @@ impl Ring {
                 self.in_flight -= 1;
             }
             match kind {
-                Kind::Accept | Kind::Receive | Kind::Send => into.push(completion),
+                Kind::Accept | Kind::Receive | Kind::Send | Kind::CancelAccept | Kind::CancelReceive => {
+                    into.push(completion);
+                }
                 Kind::Timer => self.timer.fired(),
                 Kind::Wake => was_woken = true,
                 Kind::Write | Kind::Sync => rests.extend(self.writes.completed(kind, key, completion.result)),
-                Kind::Cancel | Kind::TimerUpdate => {}
+                Kind::TimerUpdate | Kind::CancelAll => {}
             }
         }
         for [write, sync] in rests {
@@ -287,7 +295,7 @@ impl Ring {
         let mut ended = Vec::new();
         while self.in_flight > 0 && began.elapsed() < at_most {
             let cancel = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
-            self.push(cancel.user_data(pack(Kind::Cancel, Key::default())), None);
+            self.push(cancel.user_data(pack(Kind::CancelAll, Key::default())), None);
             self.refill();
             let in_flight = self.in_flight;
             let _ = self.io.submitter().submit_with_args(in_flight, &SubmitArgs::new().timespec(&wait));

@@ -29,12 +29,16 @@ pub enum Kind {
     Receive,
     /// One send.
     Send,
-    /// Cancellation of another operation; its own end is of no interest.
-    Cancel,
+    /// The cancellation of an accept.
+    CancelAccept,
+    /// The cancellation of a receive.
+    CancelReceive,
     /// The timer.
     Timer,
     /// A change of the timer; its own end is of no interest.
     TimerUpdate,
+    /// The cancellation of everything.
+    CancelAll,
     /// The read of the wakers' eventfd.
     Wake,
     /// The write of a write-and-sync.
@@ -43,13 +47,15 @@ pub enum Kind {
     Sync,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     Kind::Accept,
     Kind::Receive,
     Kind::Send,
-    Kind::Cancel,
+    Kind::CancelAccept,
+    Kind::CancelReceive,
     Kind::Timer,
     Kind::TimerUpdate,
+    Kind::CancelAll,
     Kind::Wake,
     Kind::Write,
     Kind::Sync,

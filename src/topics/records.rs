@@ -63,7 +63,8 @@ impl Records {
         let mut first = offset < self.count;
         while base < self.count && (first || base > offset) {
             let fits = (out.len() - start).saturating_add(self.batch_bytes(base)) <= max_bytes;
-            if !fits && !(first && at_least_one) {
+            let is_free = first && at_least_one;
+            if !fits && !is_free {
                 break;
             }
             self.append_batch(base, out);

@@ -15,14 +15,37 @@ pub enum Array<'a, T> {
     Encoded(Encoded<'a>),
     /// To be written: these.
     Items(&'a [T]),
-    /// To be written without a list in between: `each` calls its argument exactly `len` times. Best given as a closure in
-    /// place, `&|out| ...`, whose types are then inferred.
+    /// To be written without a list in between: `each` pushes exactly `len` elements. Best given as a closure in place,
+    /// `&|rows| ...`.
     Each {
         /// How many elements.
         len: usize,
-        /// Hands out the elements in order.
-        each: &'a dyn Fn(&mut dyn FnMut(T)),
+        /// Pushes the elements in order.
+        each: &'a Each<'a>,
     },
+    /// To be written as they are: see [`Array::written`].
+    Written(Encoded<'a>),
+}
+
+/// Pushes each element in order.
+pub type Each<'a> = dyn Fn(&mut Rows<'_, '_>) + 'a;
+
+/// Where the elements of an [`Array::Each`] go. An element may borrow what lives no longer than the push.
+pub struct Rows<'w, 'b> {
+    writer: &'w mut Writer<'b>,
+    version: Version,
+    pushed: usize,
+    element: fn() -> &'static str,
+}
+
+impl Rows<'_, '_> {
+    /// Writes the next element, which must be of the array's element type.
+    #[inline]
+    pub fn push<'e, R: Wire<'e>>(&mut self, row: R) {
+        debug_assert_eq!((self.element)(), std::any::type_name::<R>(), "the array's own element type");
+        row.write(self.writer, self.version);
+        self.pushed += 1;
+    }
 }
 
 /// Validated elements in the bytes of the message.
@@ -37,11 +60,18 @@ impl<T> Array<'_, T> {
     /// No elements.
     pub const EMPTY: Self = Array::Items(&[]);
 
+    /// Elements whose bytes are there already: `bytes` are `len` of them, written in `version` or in one with the same
+    /// layout. They are copied as they are when the array is written in that version.
+    #[inline]
+    pub const fn written<'a>(bytes: &'a [u8], len: usize, version: Version) -> Array<'a, T> {
+        Array::Written(Encoded { bytes, len, version })
+    }
+
     /// How many elements.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
-            Array::Encoded(encoded) => encoded.len,
+            Array::Encoded(encoded) | Array::Written(encoded) => encoded.len,
             Array::Items(items) => items.len(),
             Array::Each { len, .. } => *len,
         }
@@ -55,19 +85,18 @@ impl<T> Array<'_, T> {
 }
 
 impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
-    /// The elements by value, in order. (Of [`Array::Each`], which is meant for writing only, a list is made first.)
+    /// The elements by value, in order.
+    ///
+    /// # Panics
+    /// On [`Array::Each`], which is for writing only.
     #[inline]
     pub fn iter(&self) -> Iter<'a, T> {
         Iter(match *self {
-            Array::Encoded(Encoded { bytes, len, version }) => {
+            Array::Encoded(Encoded { bytes, len, version }) | Array::Written(Encoded { bytes, len, version }) => {
                 Elements::Encoded { cursor: Cursor::new(bytes), left: len, version }
             }
             Array::Items(items) => Elements::Items(items.iter()),
-            Array::Each { len, each } => {
-                let mut list = Vec::with_capacity(len);
-                each(&mut |element| list.push(element));
-                Elements::List(list.into_iter())
-            }
+            Array::Each { .. } => panic!("these elements can only be written"),
         })
     }
 }
@@ -84,12 +113,13 @@ impl<'a> Array<'a, i32> {
 }
 
 /// Walks over an [`Array`].
+#[derive(Clone)]
 pub struct Iter<'a, T>(Elements<'a, T>);
 
+#[derive(Clone)]
 enum Elements<'a, T> {
     Encoded { cursor: Cursor<'a>, left: usize, version: Version },
     Items(std::slice::Iter<'a, T>),
-    List(std::vec::IntoIter<T>),
 }
 
 impl<'a, T: Wire<'a> + Clone> Iterator for Iter<'a, T> {
@@ -104,7 +134,6 @@ impl<'a, T: Wire<'a> + Clone> Iterator for Iter<'a, T> {
                 T::read(cursor, *version).ok()
             }
             Elements::Items(items) => items.next().cloned(),
-            Elements::List(list) => list.next(),
         }
     }
 
@@ -113,7 +142,6 @@ impl<'a, T: Wire<'a> + Clone> Iterator for Iter<'a, T> {
         let len = match &self.0 {
             Elements::Encoded { left, .. } => *left,
             Elements::Items(items) => items.len(),
-            Elements::List(list) => list.len(),
         };
         (len, Some(len))
     }
@@ -145,6 +173,10 @@ impl<'a, T: Wire<'a>> Wire<'a> for Array<'a, T> {
         match self {
             // A fixed size means an encoding that no version changes.
             Array::Encoded(encoded) if T::FIXED_SIZE.is_some() => writer.raw(encoded.bytes),
+            Array::Written(encoded) => {
+                assert_eq!(encoded.version, version, "elements were written in the version of the message");
+                writer.raw(encoded.bytes);
+            }
             Array::Encoded(encoded) => {
                 let mut cursor = Cursor::new(encoded.bytes);
                 for _ in 0..encoded.len {
@@ -154,12 +186,9 @@ impl<'a, T: Wire<'a>> Wire<'a> for Array<'a, T> {
             }
             Array::Items(items) => items.iter().for_each(|element| element.write(writer, version)),
             Array::Each { len, each } => {
-                let mut written = 0;
-                each(&mut |element| {
-                    element.write(writer, version);
-                    written += 1;
-                });
-                assert_eq!(written, *len, "an array hands out as many elements as it says");
+                let mut rows = Rows { writer, version, pushed: 0, element: std::any::type_name::<T> };
+                each(&mut rows);
+                assert_eq!(rows.pushed, *len, "an array hands out as many elements as it says");
             }
         }
     }
@@ -209,11 +238,15 @@ impl<'a, T: Wire<'a> + Clone + PartialEq> PartialEq for Array<'a, T> {
 
 impl<'a, T: Wire<'a> + Clone + fmt::Debug> fmt::Debug for Array<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        match self {
+            Array::Each { len, .. } => write!(f, "[{len} elements]"),
+            _ => f.debug_list().entries(self.iter()).finish(),
+        }
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::borrow::Cow;
@@ -235,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_ways_to_write_give_the_same_bytes() {
+    fn all_ways_to_write_give_the_same_bytes() {
         fn written<'a>(array: Array<'a, Cow<'a, str>>, version: Version) -> Vec<u8> {
             let mut bytes = Vec::new();
             array.write(&mut Writer::new(&mut bytes), version);
@@ -245,9 +278,12 @@ mod tests {
         let others = ["a".into(), "b".into()];
         for version in [CLASSIC, FLEXIBLE] {
             let from_items = written(Array::Items(&items), version);
-            let each = Array::Each { len: 2, each: &|out| items.iter().cloned().for_each(out) };
-            assert_eq!(each, Array::Items(&items));
-            assert_eq!(written(each, version), from_items);
+            let each: &Each<'_> = &|rows| items.iter().for_each(|item: &Cow<'_, str>| rows.push(item.clone()));
+            assert_eq!(written(Array::Each { len: 2, each }, version), from_items);
+            let count_bytes = if version.flexible { 1 } else { 4 };
+            let bytes = Array::written(&from_items[count_bytes..], 2, version);
+            assert_eq!(bytes, Array::Items(&items));
+            assert_eq!(written(bytes, version), from_items);
             let decoded = Array::read(&mut Cursor::new(&from_items), version).unwrap();
             assert_eq!(written(decoded, version), from_items);
             assert_eq!(decoded, Array::Items(&items));
@@ -275,7 +311,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "as many elements as it says")]
     fn a_wrong_len_is_a_fault_of_ours() {
-        let each = |out: &mut dyn FnMut(i32)| out(1);
-        Array::Each { len: 2, each: &each }.write(&mut Writer::new(&mut Vec::new()), CLASSIC);
+        Array::<i32>::Each { len: 2, each: &|rows| rows.push(1) }.write(&mut Writer::new(&mut Vec::new()), CLASSIC);
     }
 }

@@ -84,6 +84,7 @@ impl<'a> Frames<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -136,6 +136,7 @@ impl ResponseHeader {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

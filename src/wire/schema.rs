@@ -53,13 +53,13 @@ pub trait Nullable<'a>: Wire<'a> + Default {
     /// Those of [`Wire::read`], but null is none.
     fn read_nullable(cursor: &mut Cursor<'a>, version: Version) -> Result<Option<Self>, Malformed>;
 
-    /// Steps over a value or null; false if it was null.
+    /// Steps over a value or null.
     ///
     /// # Errors
     /// Those of [`Nullable::read_nullable`].
     #[inline]
-    fn skip_nullable(cursor: &mut Cursor<'a>, version: Version) -> Result<bool, Malformed> {
-        Self::read_nullable(cursor, version).map(|value| value.is_some())
+    fn skip_nullable(cursor: &mut Cursor<'a>, version: Version) -> Result<(), Malformed> {
+        Self::read_nullable(cursor, version).map(drop)
     }
 
     /// Appends null.
@@ -133,8 +133,8 @@ impl<'a> Nullable<'a> for Cow<'a, str> {
     }
 
     #[inline]
-    fn skip_nullable(cursor: &mut Cursor<'a>, version: Version) -> Result<bool, Malformed> {
-        cursor.skip_nullable_string(version.flexible)
+    fn skip_nullable(cursor: &mut Cursor<'a>, version: Version) -> Result<(), Malformed> {
+        cursor.skip_nullable_string(version.flexible).map(drop)
     }
 
     #[inline]
@@ -188,7 +188,7 @@ pub(super) trait OptionOf<'a> {
 impl<'a, T: Nullable<'a>> OptionOf<'a> for Option<T> {
     #[inline]
     fn skip(cursor: &mut Cursor<'a>, version: Version, allowed: bool) -> Result<(), Malformed> {
-        if T::skip_nullable(cursor, version)? || allowed { Ok(()) } else { Err(cursor.malformed("value is null", 0)) }
+        if allowed { T::skip_nullable(cursor, version) } else { T::skip(cursor, version) }
     }
 }
 

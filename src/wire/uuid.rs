@@ -88,7 +88,7 @@ mod tests {
         let mut bytes = [0u8; 16];
         for round in 0..200u8 {
             for (index, byte) in bytes.iter_mut().enumerate() {
-                *byte = byte.wrapping_mul(31).wrapping_add(round ^ index as u8 * 7);
+                *byte = byte.wrapping_mul(31).wrapping_add(round ^ (index as u8 * 7));
             }
             let text = URL_SAFE_NO_PAD.encode(bytes);
             assert_eq!(Uuid(bytes).to_string(), text);

@@ -166,6 +166,7 @@ impl<'b> Writer<'b> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::wire::Cursor;

@@ -6,21 +6,29 @@ use super::super::versions::TABLE;
 use super::super::*;
 use super::{Random, Rebuilt, Testable};
 
+/// Does something with bytes that may be malformed.
+type Parse<T> = fn(&[u8], Version) -> Result<T, Malformed>;
+
+/// See [`Message::sample`].
+pub(crate) struct Sample {
+    pub(crate) json: Value,
+    pub(crate) encoded: Vec<u8>,
+    pub(crate) encoded_in: Vec<Vec<u8>>,
+}
+
 /// One kind of message and what a test can do with it.
 pub(crate) struct Message {
     pub(crate) name: &'static str,
     pub(crate) versions: VersionRange,
     pub(crate) flexible_from: Option<i16>,
     /// Reads, and walks over all that was read; gives the fields and how many bytes are left over.
-    pub(crate) parse: fn(&[u8], Version) -> Result<(Value, usize), Malformed>,
+    pub(crate) parse: Parse<(Value, usize)>,
     /// Steps over it; gives how many bytes are left over.
-    pub(crate) skip: fn(&[u8], Version) -> Result<usize, Malformed>,
+    pub(crate) skip: Parse<usize>,
     /// Reads, and writes again: as read, by items, by each.
-    pub(crate) rewrite: fn(&[u8], Version) -> Result<[Vec<u8>; 3], Malformed>,
-    /// The encoding of a random value, its fields, and its Debug form.
-    pub(crate) sample: fn(&mut Random, Version) -> (Vec<u8>, Value, String),
-    /// The encoding of the default value.
-    pub(crate) default: fn(Version) -> Vec<u8>,
+    pub(crate) rewrite: Parse<[Vec<u8>; 3]>,
+    /// A random value with the fields of a version: what it is, and its encodings in that and in others.
+    pub(crate) sample: fn(&mut Random, Version, &[Version]) -> Sample,
 }
 
 impl Message {
@@ -30,10 +38,6 @@ impl Message {
 
     pub(crate) fn all_versions(&self) -> impl Iterator<Item = Version> {
         (self.versions.first..=self.versions.last).map(|number| self.version(number))
-    }
-
-    pub(crate) fn is_request(&self) -> bool {
-        self.name.ends_with("Request")
     }
 }
 
@@ -67,11 +71,14 @@ macro_rules! message_of {
                 assert_eq!(message, by_each);
                 Ok([&message, &by_items, &by_each].map(|message| encoded(message, version)))
             },
-            sample: |random, version| {
+            sample: |random, version, others| {
                 let message = $module::$name::sample(random, version);
-                (encoded(&message, version), message.json(version), format!("{message:#?}"))
+                Sample {
+                    json: message.json(version),
+                    encoded: encoded(&message, version),
+                    encoded_in: others.iter().map(|&other| encoded(&message, other)).collect(),
+                }
             },
-            default: |version| encoded(&$module::$name::default(), version),
         }
     };
 }

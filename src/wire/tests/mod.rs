@@ -1,7 +1,11 @@
 //! Tests over all messages: what [`message!`](super::schema) declares once is here shown as JSON with Kafka's names, filled
 //! at random, and built in every way an array can be built.
 
+mod foreign;
+mod hostile;
 mod messages;
+mod roundtrip;
+mod tolerance;
 mod vectors;
 
 use std::borrow::Cow;
@@ -13,6 +17,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
+use super::array::Each;
 use super::{Array, Uuid, Version, Wire};
 
 /// What the tests want of a message; [`message!`](super::schema) implements it beside [`Wire`].
@@ -185,7 +190,7 @@ impl<'a, T: Testable<'a> + Wire<'a> + Clone + 'a> Testable<'a> for Array<'a, T> 
         match by {
             Rebuilt::ByItems => Array::Items(items),
             Rebuilt::ByEach => {
-                let each: Box<dyn Fn(&mut dyn FnMut(T)) + 'a> = Box::new(|out| items.iter().cloned().for_each(out));
+                let each: Box<Each<'a>> = Box::new(|rows| items.iter().cloned().for_each(|item| rows.push(item)));
                 Array::Each { len: items.len(), each: Box::leak(each) }
             }
         }
