@@ -290,19 +290,21 @@ mod tests {
     #[test]
     fn the_first_batch_is_free_and_the_limits_hold_for_the_rest() {
         let whole = by_id(&[partition(0, 0), partition(1, 0)]).read(&catalogue(), NODE);
-        let sizes: Vec<usize> = whole.rows[0].iter().map(|row| row.records.len()).collect();
-        assert_eq!(sizes[0], sizes[1]);
-        let batch = sizes[0] / 2;
-        let bytes = |max_bytes: usize, partition_max_bytes: usize| {
+        let whole = whole.rows[0][0].records.len();
+        let one = Fetch { max_bytes: 0, ..by_id(&[partition(0, 0)]) }.read(&catalogue(), NODE).records.len();
+        let batches = |bytes: usize| [0, one, whole].iter().position(|&size| size == bytes);
+        let read = |max_bytes: usize, partition_max_bytes: usize| {
             let part = |index| FetchPartition { max_bytes: partition_max_bytes, ..partition(index, 0) };
             let fetched = Fetch { max_bytes, ..by_id(&[part(0), part(1)]) }.read(&catalogue(), NODE);
-            fetched.rows[0].iter().map(|row| row.records.len() / batch).collect::<Vec<_>>()
+            fetched.rows[0].iter().map(|row| batches(row.records.len()).expect("whole batches")).collect::<Vec<_>>()
         };
-        assert_eq!(bytes(0, 1 << 20), [1, 0]);
-        assert_eq!(bytes(1 << 20, 0), [1, 0]);
-        assert_eq!(bytes(sizes[0], 1 << 20), [2, 0]);
-        assert_eq!(bytes(sizes[0] + batch, 1 << 20), [2, 1]);
-        assert_eq!(bytes(1 << 20, batch), [1, 1]);
+        assert_eq!(read(1 << 20, 1 << 20), [2, 2]);
+        assert_eq!(read(0, 1 << 20), [1, 0]);
+        assert_eq!(read(1 << 20, 0), [1, 0]);
+        assert_eq!(read(whole, 1 << 20), [2, 0]);
+        assert_eq!(read(whole + one - 1, 1 << 20), [2, 0]);
+        assert_eq!(read(whole + one, 1 << 20), [2, 1]);
+        assert_eq!(read(1 << 20, one), [1, 1]);
     }
 
     #[test]
