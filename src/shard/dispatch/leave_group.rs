@@ -1,7 +1,6 @@
 //! LeaveGroup: one member up to v2, a batch of them from v3 on.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
 use super::RequestContext;
 use crate::auth::{Operation, Resource};
@@ -69,16 +68,16 @@ fn write(
     let is_batch = context.version.number >= 3;
     let only = if is_batch { None } else { codes.first() };
     let error = if error.is_none() { *only.unwrap_or(&error) } else { error };
-    let next = Cell::new(0);
+    // A request that fails as a whole has no rows.
+    let codes = if is_batch && error.is_none() { codes } else { &[] };
     let response = LeaveGroupResponse {
         error_code: error.0,
         members: Array::Each {
-            len: if is_batch && error.is_none() { codes.len() } else { 0 },
+            len: codes.len(),
             each: &|rows| {
-                for member in request.members.iter() {
-                    let error_code = codes[next.replace(next.get() + 1)].0;
+                for (member, code) in request.members.iter().zip(codes) {
                     let group_instance_id = member.group_instance_id;
-                    rows.push(MemberResponse { member_id: member.member_id, group_instance_id, error_code });
+                    rows.push(MemberResponse { member_id: member.member_id, group_instance_id, error_code: code.0 });
                 }
             },
         },
