@@ -7,11 +7,12 @@ mod delete_groups;
 mod delete_topics;
 mod describe_cluster;
 mod describe_groups;
+mod fetch;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
 mod leave_group;
-mod led;
+pub(super) mod led;
 mod list_groups;
 mod list_offsets;
 mod metadata;
@@ -25,6 +26,7 @@ use super::Shard;
 use super::context::RequestContext;
 use super::service::{ConnectionId, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
+pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
 pub(super) use sync_group::write_parked as write_synced;
 
@@ -130,6 +132,7 @@ fn handle(
     reply: &mut Writer<'_>,
 ) -> Result<Verdict, Malformed> {
     handlers! { shard, context, body, reply, api:
+        Fetch => fetch,
         ListOffsets => list_offsets,
         Metadata => metadata,
         OffsetCommit => offset_commit,
