@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
+use tracing::warn;
 
 use super::core::{Core, NetworkLimits};
 use super::counters::{Counters, Snapshot};
@@ -135,6 +136,15 @@ where
     Ok(server)
 }
 
+/// The CPU of each core: the i-th allowed one, lowest first; from the first one again when there are more cores.
+pub fn place(cores: usize, allowed_cpus: &[usize]) -> Vec<Option<usize>> {
+    if cores > allowed_cpus.len() {
+        warn!(cores, cpus = allowed_cpus.len(), "more cores than CPUs: some share a CPU and none is faster for it");
+    }
+    let mut cpus = allowed_cpus.iter().copied().cycle();
+    (0..cores).map(|_| cpus.next()).collect()
+}
+
 impl Server {
     /// Stops the server, from any thread.
     pub fn stop_signal(&self) -> Stop {
@@ -234,5 +244,17 @@ struct StopOnDrop(Stop);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_take_the_allowed_cpus_in_order_and_share_when_they_must() {
+        assert_eq!(place(2, &[3, 5, 7]), [Some(3), Some(5)]);
+        assert_eq!(place(3, &[3, 5]), [Some(3), Some(5), Some(3)]);
+        assert_eq!(place(1, &[]), [None]);
     }
 }
