@@ -11,6 +11,7 @@ use crate::{messages, wire};
 
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+#[derive(Debug)]
 enum Awaits {
     Id,
     Join(String),
@@ -54,7 +55,7 @@ impl Groups {
             engine.turn(self, Some(RETRY_PAUSE))?;
             let now = Instant::now();
             if now - start > limit {
-                return Err(format!("only {} of {groups} groups are settled after {limit:?}", self.settled));
+                return Err(format!("only {} of {groups} groups in {limit:?}; {}", self.settled, self.waiting()));
             }
             if now - retried > RETRY_PAUSE {
                 retried = now;
@@ -76,6 +77,11 @@ impl Groups {
                 self.ask_id(connection, group, output);
             }
         }
+    }
+
+    fn waiting(&self) -> String {
+        let busy = self.sockets.iter().enumerate().filter_map(|(number, it)| Some((number, it.in_flight.front()?)));
+        format!("{} to be asked again; waiting first for {:?}", self.retries.len(), busy.take(3).collect::<Vec<_>>())
     }
 
     fn ask_id(&mut self, connection: usize, group: String, output: &mut Vec<u8>) {

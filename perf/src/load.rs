@@ -117,7 +117,7 @@ fn set_up(options: &Options, judge: Judge, engine: &mut Engine) -> Result<SetUp,
         let requests = (0..connections).map(request).collect();
         return Ok(SetUp { peer: target.address, requests, crew: None });
     }
-    let (peer, names) = target.groups_of_one_core(connections, options.coordinator_port)?;
+    let (peer, names) = target.groups_of_one_core('l', connections, options.coordinator_port)?;
     if options.kind != Kind::Heartbeat {
         target.topic(&options.topic)?;
     }

@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 /// Cold start of one group, then one more member.
 fn one_group(options: &Options) -> Result<(), String> {
     let (target, members, limit) = (&options.target, options.members as usize, options.limit());
-    let (peer, names) = target.groups_of_one_core(1, None)?;
+    let (peer, names) = target.groups_of_one_core('a', 1, None)?;
     let mut engine = Engine::new(EngineOptions::default())?;
     for number in 0..=members {
         engine.add(target.connect(peer, number)?.into());
@@ -136,7 +136,7 @@ fn one_group(options: &Options) -> Result<(), String> {
 /// Each socket takes one group after the other through id, join and sync.
 fn many_groups(options: &Options) -> Result<(), String> {
     let (target, groups) = (&options.target, options.groups as usize);
-    let (peer, names) = target.groups_of_one_core(groups, None)?;
+    let (peer, names) = target.groups_of_one_core('b', groups, None)?;
     let mut engine = Engine::new(EngineOptions::default())?;
     let sockets = usize::from(options.sockets).min(groups);
     for number in 0..sockets {
