@@ -1,0 +1,74 @@
+//! The connections of one core, by slot and generation.
+
+use super::connection::Connection;
+use crate::ring::Key;
+
+/// Slots; a closed connection's slot is used again under the next generation.
+#[derive(Default)]
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+enum Slot {
+    Used(Connection),
+    /// Holds the key of its next user.
+    Free(Key),
+}
+
+impl Table {
+    /// Makes a connection under a new key.
+    pub(super) fn insert(&mut self, make: impl FnOnce(Key) -> Connection) -> &mut Connection {
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let entry = &mut self.slots[slot as usize];
+        if let Slot::Free(key) = *entry {
+            *entry = Slot::Used(make(key));
+        }
+        match entry {
+            Slot::Used(connection) => connection,
+            Slot::Free(_) => unreachable!("filled above"),
+        }
+    }
+
+    /// The connection of a key, if it is still there.
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Connection> {
+        match self.slots.get_mut(key.slot as usize) {
+            Some(Slot::Used(connection)) if connection.key == key => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Takes a connection out; its key is never valid again.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Connection> {
+        self.get_mut(key)?;
+        self.free.push(key.slot);
+        match std::mem::replace(&mut self.slots[key.slot as usize], Slot::Free(key.next())) {
+            Slot::Used(connection) => Some(connection),
+            Slot::Free(_) => unreachable!("found above"),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The keys of all.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let used = |slot: &Slot| match slot {
+            Slot::Used(connection) => Some(connection.key),
+            Slot::Free(_) => None,
+        };
+        self.slots.iter().filter_map(used).collect()
+    }
+
+    fn grow(&mut self) -> u32 {
+        if self.slots.len() == self.slots.capacity() {
+            // By a quarter rather than to double: slots are most of what an idle connection costs.
+            self.slots.reserve_exact((self.slots.len() / 4).max(64));
+        }
+        let slot = u32::try_from(self.slots.len()).expect("fewer connections than descriptors");
+        self.slots.push(Slot::Free(Key { slot, generation: 0 }));
+        slot
+    }
+}
