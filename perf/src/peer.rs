@@ -156,5 +156,13 @@ pub(crate) fn ask(stream: &mut TcpStream, request: Vec<u8>) -> Result<Vec<u8>, S
         stream.read_exact(&mut frame[4..])?;
         Ok(frame)
     };
-    exchange().map_err(|error: std::io::Error| format!("a question of set-up: {error}"))
+    exchange().map_err(|error: std::io::Error| {
+        let (api_key, version) =
+            (i16::from_be_bytes([request[4], request[5]]), i16::from_be_bytes([request[6], request[7]]));
+        let why = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => "the server closed the connection instead of answering".into(),
+            _ => error.to_string(),
+        };
+        format!("api key {api_key} v{version}: {why}")
+    })
 }
