@@ -5,7 +5,7 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> config -> control, shard -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -35,6 +35,7 @@ pub mod leadership;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod net;
+#[cfg(feature = "server")]
 pub mod preflight;
 #[cfg(feature = "server")]
 pub mod ring;

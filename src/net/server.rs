@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
@@ -30,6 +31,9 @@ pub struct ServerSettings {
     pub limits: NetworkLimits,
     /// How large each core's ring is.
     pub ring: RingSettings,
+    /// How long a start waits for ports that are in use. The kernel takes a killed server's rings apart, and with them its
+    /// listening sockets, only after the process has gone.
+    pub port_patience: Duration,
 }
 
 /// One core to be started.
@@ -103,7 +107,7 @@ where
     M: Future<Output = io::Result<S>> + 'static,
 {
     preflight::check().map_err(StartError::Preflight)?;
-    let (listeners, bootstrap, own) = bind_all(&settings, &plans)?;
+    let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
@@ -174,6 +178,20 @@ impl Server {
 
 type CoreListeners = Vec<(ListenerIndex, ListeningSocket)>;
 type Bound = (Vec<CoreListeners>, Vec<SocketAddr>, Vec<Vec<SocketAddr>>);
+
+fn bind_patiently<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound, ListenError> {
+    const STEP: Duration = Duration::from_millis(20);
+    let mut left = settings.port_patience;
+    loop {
+        match bind_all(settings, plans) {
+            Err(ListenError::InUse(_)) if left > Duration::ZERO => {
+                thread::sleep(STEP);
+                left = left.saturating_sub(STEP);
+            }
+            other => return other,
+        }
+    }
+}
 
 fn bind_all<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound, ListenError> {
     let mut listeners: Vec<CoreListeners> = plans.iter().map(|_| Vec::new()).collect();

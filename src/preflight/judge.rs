@@ -56,23 +56,21 @@ pub(super) fn io_uring(disabled: &str, ring: io::Result<()>) -> Finding {
     failure("io_uring", format!("no ring can be made: {error}"), remedy.to_owned())
 }
 
-/// `limits` is /proc/self/limits.
+/// `limits` is /proc/self/limits. The server raises its soft limits to the hard ones by itself.
 pub(super) fn locked_memory(limits: &str) -> Finding {
     const SUBJECT: &str = "locked memory";
-    const REMEDY: &str =
-        "Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity in systemd, or docker run --ulimit memlock=-1.";
+    const REMEDY: &str = "Raise the hard limit: ulimit -Hl unlimited as root, LimitMEMLOCK=infinity in systemd, or docker run --ulimit memlock=-1.";
     match limit(limits, "Max locked memory") {
-        Some((Some(soft), _)) if soft < LOCKED_MEMORY_MIN_BYTES => {
-            let found = format!("limited to {} KiB, {} KiB are needed", soft >> 10, LOCKED_MEMORY_MIN_BYTES >> 10);
+        Some((_, Some(hard))) if hard < LOCKED_MEMORY_MIN_BYTES => {
+            let found = format!("limited to {} KiB, {} KiB are needed", hard >> 10, LOCKED_MEMORY_MIN_BYTES >> 10);
             failure(SUBJECT, found, REMEDY.to_owned())
         }
-        Some((Some(soft), _)) => fine(SUBJECT, format!("limited to {} KiB", soft >> 10)),
-        Some((None, _)) => fine(SUBJECT, "not limited".to_owned()),
+        Some((_, Some(hard))) => fine(SUBJECT, format!("limited to {} KiB", hard >> 10)),
+        Some((_, None)) => fine(SUBJECT, "not limited".to_owned()),
         None => warning(SUBJECT, "the limit cannot be read".to_owned(), REMEDY.to_owned()),
     }
 }
 
-/// The server raises its soft limit to the hard one by itself.
 pub(super) fn open_files(limits: &str, max_connections: usize) -> Finding {
     const SUBJECT: &str = "open files";
     const REMEDY: &str =
@@ -167,7 +165,7 @@ mod tests {
     const LIMITS: &str = "\
 Limit                     Soft Limit           Hard Limit           Units
 Max open files            1024                 20256                files
-Max locked memory         524287               unlimited            bytes
+Max locked memory         1024                 524287               bytes
 ";
 
     #[test]

@@ -311,6 +311,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "as many elements as it says")]
     fn a_wrong_len_is_a_fault_of_ours() {
-        Array::<i32>::Each { len: 2, each: &|rows| rows.push(1) }.write(&mut Writer::new(&mut Vec::new()), CLASSIC);
+        Array::Each::<i32> { len: 2, each: &|rows| rows.push(1) }.write(&mut Writer::new(&mut Vec::new()), CLASSIC);
     }
 }

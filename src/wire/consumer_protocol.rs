@@ -1,8 +1,9 @@
-//! What consumers put into JoinGroup and SyncGroup when the protocol type is `consumer`: v0 to v3, never flexible. To the
-//! coordinator these are bytes; it looks into them only to show them, and to know which topics a group subscribes to.
+//! What consumers put into JoinGroup and SyncGroup when the protocol type is `consumer`: v0 to v3, never flexible. To
+//! the coordinator these are bytes; it looks into them only to show them, and to know which topics a group subscribes
+//! to.
 //!
-//! Subscription: v1 adds the owned partitions (KIP-429), v2 the generation (KIP-792), v3 the rack (KIP-881). Assignment: all
-//! versions have the same layout. Each is an int16 version and then the fields.
+//! Subscription: v1 adds the owned partitions (KIP-429), v2 the generation (KIP-792), v3 the rack (KIP-881).
+//! Assignment: all versions have the same layout. Each is an int16 version and then the fields.
 //!
 //! Nothing is left out.
 

@@ -1,5 +1,5 @@
-//! Reading: a slice and how far into it. Every read checks what remains and borrows; only text that is not UTF-8 allocates.
-//! What a message consists of is the business of [`super::schema`].
+//! Reading: a slice and how far into it. Every read checks what remains and borrows; only text that is not UTF-8
+//! allocates. What a message consists of is the business of [`super::schema`].
 
 use std::borrow::Cow;
 
@@ -123,8 +123,8 @@ impl<'a> Cursor<'a> {
         Err(self.malformed("uvarint is longer than 5 bytes", 6))
     }
 
-    /// A length or count: int16 or int32 by `classic`, or the compact form (plus one). Negative is null, as in Kafka, which
-    /// takes a compact length of 2^31 or more for a negative one.
+    /// A length or count: int16 or int32 by `classic`, or the compact form (plus one). Negative is null, as in Kafka,
+    /// which takes a compact length of 2^31 or more for a negative one.
     #[inline]
     fn length(
         &mut self,
@@ -179,13 +179,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The tag section at the end of a struct of a flexible version. `known` is called with each tag and reads its value,
-    /// or returns false to have it skipped. As in Kafka the order of tags is not checked, a doubled one overwrites, and
-    /// the size of a known one is not compared with what its value takes.
+    /// The tag section at the end of a struct of a flexible version. `known` is called with each tag and reads its
+    /// value, or returns false to have it skipped. As in Kafka the order of tags is not checked, a doubled one
+    /// overwrites, and the size of a known one is not compared with what its value takes.
     #[inline]
     pub fn tags(&mut self, mut known: impl FnMut(&mut Self, u32) -> Result<bool, Malformed>) -> Result<(), Malformed> {
         let count = self.uvarint()?;
-        for _ in 0..count.cast_signed() {
+        if count > i32::MAX.cast_unsigned() {
+            return Err(self.malformed("tag section has a negative count", count as usize));
+        }
+        for _ in 0..count {
             let tag = self.uvarint()?;
             let size = self.uvarint()?;
             if !known(self, tag)? {
@@ -267,6 +270,9 @@ mod tests {
         assert_eq!(cursor.tags(|_, _| Ok(false)), Ok(()));
         assert_eq!(cursor.remaining(), 1);
         assert_eq!(Cursor::new(&[1, 9, 3, 1, 2]).tags(|_, _| Ok(false)).unwrap_err().have, 2);
-        assert!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 7]).tags(|_, _| Ok(false)).is_err());
+        let malformed = Cursor::new(&[0xff, 0xff, 0xff, 0xff, 7]).tags(|_, _| Ok(false)).unwrap_err();
+        assert_eq!(malformed.what, "uvarint is cut short");
+        let malformed = Cursor::new(&[0x80, 0x80, 0x80, 0x80, 8]).tags(|_, _| Ok(false)).unwrap_err();
+        assert_eq!(malformed.what, "tag section has a negative count");
     }
 }

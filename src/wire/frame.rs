@@ -1,4 +1,5 @@
-//! Cuts received bytes into frames, in place. It knows neither where the bytes come from (a socket, TLS) nor what a frame holds.
+//! Cuts received bytes into frames, in place. It knows neither where the bytes come from (a socket, TLS) nor what a
+//! frame holds.
 
 use super::Malformed;
 

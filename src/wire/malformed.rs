@@ -11,7 +11,8 @@ pub struct Malformed {
     pub field: &'static str,
     /// Where, in bytes from the start of what the cursor was made of (a frame without its size prefix, as a rule).
     pub offset: usize,
-    /// How many bytes (or, for a count or a length, how much) the message claims at `offset`.
+    /// How many bytes (or, for a count or a length, how much) the message claims at `offset`; 0 where it is not a
+    /// matter of how many.
     pub need: usize,
     /// How many there are.
     pub have: usize,
@@ -33,7 +34,11 @@ impl fmt::Display for Malformed {
         if !self.field.is_empty() {
             write!(f, "{}: ", self.field)?;
         }
-        write!(f, "{} at byte {}: need {}, have {}", self.what, self.offset, self.need, self.have)
+        write!(f, "{} at byte {}", self.what, self.offset)?;
+        if self.need > 0 {
+            write!(f, ": need {}, have {}", self.need, self.have)?;
+        }
+        Ok(())
     }
 }
 
@@ -49,5 +54,7 @@ mod tests {
         assert_eq!(bare.to_string(), "string is cut short at byte 7: need 12, have 3");
         let named = bare.in_field("Inner.name").in_field("Outer.list");
         assert_eq!(named.to_string(), "Inner.name: string is cut short at byte 7: need 12, have 3");
+        let null = Malformed { what: "string is null", need: 0, ..named };
+        assert_eq!(null.to_string(), "Inner.name: string is null at byte 7");
     }
 }

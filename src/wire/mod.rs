@@ -1,13 +1,14 @@
-//! Kafka's wire format: bytes into borrowed views of messages, and messages into bytes. Pure; what a message means is the
-//! business of the layers above.
+//! Kafka's wire format: bytes into borrowed views of messages, and messages into bytes. Pure; what a message means is
+//! the business of the layers above.
 //!
 //! - [`frame`] cuts what was received into frames; [`prefix`] reads the headers; [`versions`] is the table of APIs.
 //! - [`cursor`] and [`writer`] are the primitives, [`schema`] declares messages by them, [`array`] are their arrays.
 //! - One file per API, with a `SomethingRequest` and a `SomethingResponse` and the structs in them, by Kafka's names.
 //!
-//! Reading borrows from the frame. The whole message is validated when it is read, so that a handler never meets bytes that
-//! do not parse ([`Malformed`] names the field and the place). Where Kafka is tolerant this is: bytes behind a complete body
-//! are ignored ([`Cursor::remaining`] counts them), text that is not UTF-8 has U+FFFD in it, unknown tags are skipped.
+//! Reading borrows from the frame. The whole message is validated when it is read, so that a handler never meets bytes
+//! that do not parse ([`Malformed`] names the field and the place). Where Kafka is tolerant this is: bytes behind a
+//! complete body are ignored ([`Cursor::remaining`] counts them), text that is not UTF-8 has U+FFFD in it, unknown tags
+//! are skipped.
 
 pub mod array;
 pub mod cursor;

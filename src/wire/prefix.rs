@@ -1,5 +1,5 @@
-//! Headers. The first 8 bytes of every request are the same whatever its version; which header follows is known only from
-//! the key and version in them ([`ApiKey::request_header_version`](super::ApiKey::request_header_version)).
+//! Headers. The first 8 bytes of every request are the same whatever its version; which header follows is known only
+//! from the key and version in them ([`ApiKey::request_header_version`](super::ApiKey::request_header_version)).
 
 use std::borrow::Cow;
 

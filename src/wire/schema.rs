@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! The modifiers come in the order default, null, tag. A default that is not given is the type's own. A field with `null` is
-//! an Option: reading null where the version does not allow it is malformed, writing it there gives the empty value. Tagged
-//! fields stand in rising order of their tags, and are written only when they differ from the default. A field that a
-//! version lacks is silently not written.
+//! The modifiers come in the order default, null, tag. A default that is not given is the type's own. A field with
+//! `null` is an Option: reading null where the version does not allow it is malformed, writing it there gives the empty
+//! value. Tagged fields stand in rising order of their tags, and are written only when they differ from the default. A
+//! field that a version lacks is silently not written.
 
 use std::borrow::Cow;
 
@@ -207,6 +207,12 @@ pub(super) fn write_nullable<'a, T: Nullable<'a>>(
     }
 }
 
+/// Refuses a tag that the message has, but not in this version, as Kafka does.
+#[inline]
+pub(super) fn check_tag(in_version: bool, cursor: &Cursor<'_>) -> Result<(), Malformed> {
+    if in_version { Ok(()) } else { Err(cursor.malformed("tagged field does not belong to this version", 0)) }
+}
+
 /// Whether a tagged field has to be written.
 #[inline]
 pub(super) fn differs<T: PartialEq>(value: &T, default: T) -> bool {
@@ -372,8 +378,12 @@ macro_rules! is_tagged {
 
 macro_rules! read_tagged {
     ($found:ident () $($rest:tt)*) => {};
-    ($found:ident ($tag:literal) $versions:expr, $name:ident.$field:ident, $cursor:ident, $version:ident $(, $null:expr)?) => {
-        if $found == $tag && ($versions).contains(&$version.number) {
+    (
+        $found:ident ($tag:literal) $versions:expr,
+        $name:ident.$field:ident, $cursor:ident, $version:ident $(, $null:expr)?
+    ) => {
+        if $found == $tag {
+            $crate::wire::schema::check_tag(($versions).contains(&$version.number), $cursor)?;
             $field = $crate::wire::schema::read_field!($name.$field, $cursor, $version $(, $null)?);
             return Ok(true);
         }
@@ -382,8 +392,12 @@ macro_rules! read_tagged {
 
 macro_rules! skip_tagged {
     ($found:ident () $($rest:tt)*) => {};
-    ($found:ident ($tag:literal) $versions:expr, $name:ident.$field:ident: $ty:ty, $cursor:ident, $version:ident $(, $null:expr)?) => {
-        if $found == $tag && ($versions).contains(&$version.number) {
+    (
+        $found:ident ($tag:literal) $versions:expr,
+        $name:ident.$field:ident: $ty:ty, $cursor:ident, $version:ident $(, $null:expr)?
+    ) => {
+        if $found == $tag {
+            $crate::wire::schema::check_tag(($versions).contains(&$version.number), $cursor)?;
             $crate::wire::schema::skip_field!($name.$field: $ty, $cursor, $version $(, $null)?);
             return Ok(true);
         }
@@ -392,7 +406,10 @@ macro_rules! skip_tagged {
 
 macro_rules! write_tagged {
     (() $($rest:tt)*) => {};
-    (($tag:literal) $value:expr, $writer:ident, $version:ident, $versions:expr, ($($default:expr)?) $(, $null:expr)?) => {
+    (
+        ($tag:literal) $value:expr, $writer:ident, $version:ident,
+        $versions:expr, ($($default:expr)?) $(, $null:expr)?
+    ) => {
         if $crate::wire::schema::is_tagged!(($tag) $value, $version, $versions $(, $default)?) {
             $writer.tagged($tag, |writer| {
                 $crate::wire::schema::write_field!(&$value, writer, $version $(, $null)?);

@@ -1,5 +1,5 @@
-//! Text as Kafka reads it: bytes that are not UTF-8 become U+FFFD in the places where Java's decoder puts it. That matters,
-//! because the text of a group id decides its partition.
+//! Text as Kafka reads it: bytes that are not UTF-8 become U+FFFD in the places where Java's decoder puts it. That
+//! matters, because the text of a group id decides its partition.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Topic ids and their text form, as Kafka's tools print it: URL-safe base64 of the 16 bytes, without padding, 22 characters.
+//! Topic ids and their text form, as Kafka's tools print it: URL-safe base64 of the 16 bytes, without padding, 22
+//! characters.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
-//! Which versions of which APIs there are. `decoded` is what this module can read and write: all that Kafka ever had, from
-//! 0.10's v0 on. `served` is what ApiVersions advertises and dispatch lets through: a version goes there only when every
-//! field of it is honoured. To serve one more (or one less), change its column here.
+//! Which versions of which APIs there are. `decoded` is what this module can read and write: all that Kafka ever had,
+//! from 0.10's v0 on. `served` is what ApiVersions advertises and dispatch lets through: a version goes there only when
+//! every field of it is honoured. To serve one more (or one less), change its column here.
 
 use std::fmt;
 
@@ -52,7 +52,10 @@ pub struct Api {
 }
 
 macro_rules! apis {
-    ($($name:ident = $key:literal, decoded $first:literal..=$last:literal, served $served:expr, flexible $flexible:expr;)*) => {
+    ($(
+        $name:ident = $key:literal,
+        decoded $first:literal..=$last:literal, served $served:expr, flexible $flexible:expr;
+    )*) => {
         /// The APIs that can be read and written, by their number in the request header.
         #[allow(missing_docs)]
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -158,8 +161,8 @@ impl ApiKey {
         if self.version(version).flexible { 2 } else { 1 }
     }
 
-    /// Which response header a version has: 1 when flexible, but 0 always for ApiVersions, whose answer must be readable
-    /// before the versions are agreed on.
+    /// Which response header a version has: 1 when flexible, but 0 always for ApiVersions, whose answer must be
+    /// readable before the versions are agreed on.
     #[inline]
     pub const fn response_header_version(self, version: i16) -> i16 {
         match self {

@@ -1,5 +1,5 @@
-//! Writing: appends to a byte vector, as a rule the output buffer of a connection. Sizes that are known only afterwards are
-//! patched, so a reply is encoded once and in place.
+//! Writing: appends to a byte vector, as a rule the output buffer of a connection. Sizes that are known only afterwards
+//! are patched, so a reply is encoded once and in place.
 
 use super::cursor::STRING_MAX_BYTES;
 use super::text;
@@ -101,8 +101,8 @@ impl<'b> Writer<'b> {
         self.uvarint(u32::try_from(length).expect("what is written is smaller than 4 GiB").saturating_add(1));
     }
 
-    /// A string. More than 32767 bytes cannot be expressed: the rest is cut off between two characters. (Such text comes
-    /// about when a peer's invalid UTF-8, three times as long once replaced, is sent back.)
+    /// A string. More than 32767 bytes cannot be expressed: the rest is cut off between two characters. (Such text
+    /// comes about when a peer's invalid UTF-8, three times as long once replaced, is sent back.)
     #[inline]
     pub fn string(&mut self, value: &str, flexible: bool) {
         let value = if value.len() > STRING_MAX_BYTES { text::truncated(value, STRING_MAX_BYTES) } else { value };
@@ -143,8 +143,8 @@ impl<'b> Writer<'b> {
         if flexible { self.uvarint(0) } else { self.i32(-1) }
     }
 
-    /// One field of a tag section: tag, size, value. The size is found afterwards; a value of 128 bytes and more is moved
-    /// to make room for it.
+    /// One field of a tag section: tag, size, value. The size is found afterwards; a value of 128 bytes and more is
+    /// moved to make room for it.
     pub fn tagged(&mut self, tag: u32, value: impl FnOnce(&mut Writer<'_>)) {
         self.uvarint(tag);
         let size_at = self.buffer.len();

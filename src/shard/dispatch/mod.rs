@@ -2,15 +2,23 @@
 //! a view of `wire` into plain arguments of the layers that decide, and an outcome into a reply.
 
 mod api_versions;
+mod create_topics;
 mod delete_groups;
+mod delete_topics;
+mod describe_cluster;
 mod describe_groups;
+mod find_coordinator;
 mod heartbeat;
 mod join_group;
 mod leave_group;
+mod led;
 mod list_groups;
+mod list_offsets;
+mod metadata;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
+mod offset_for_leader_epoch;
 mod sync_group;
 
 use super::Shard;
@@ -122,15 +130,22 @@ fn handle(
     reply: &mut Writer<'_>,
 ) -> Result<Verdict, Malformed> {
     handlers! { shard, context, body, reply, api:
+        ListOffsets => list_offsets,
+        Metadata => metadata,
         OffsetCommit => offset_commit,
         OffsetFetch => offset_fetch,
+        FindCoordinator => find_coordinator,
         JoinGroup => join_group,
         Heartbeat => heartbeat,
         LeaveGroup => leave_group,
         SyncGroup => sync_group,
         DescribeGroups => describe_groups,
         ListGroups => list_groups,
+        CreateTopics => create_topics,
+        DeleteTopics => delete_topics,
+        OffsetForLeaderEpoch => offset_for_leader_epoch,
         DeleteGroups => delete_groups,
         OffsetDelete => offset_delete,
+        DescribeCluster => describe_cluster,
     }
 }

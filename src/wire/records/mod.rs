@@ -1,6 +1,6 @@
 //! Records of `__consumer_offsets` as Kafka writes them: what the journal keeps, and what can be exchanged with a Kafka
-//! cluster. A key is an int16 record type and the key's fields, never flexible; a value is an int16 version and the value's
-//! fields. A record without a value is a tombstone. What applying a record does is the business of `group`.
+//! cluster. A key is an int16 record type and the key's fields, never flexible; a value is an int16 version and the
+//! value's fields. A record without a value is a tombstone. What applying a record does is the business of `group`.
 
 pub mod group_metadata;
 pub mod offset_commit;
@@ -67,7 +67,8 @@ macro_rules! value {
             /// Reads version and fields.
             ///
             /// # Errors
-            /// Bytes that do not parse, or a version that is not known: Kafka does not load a partition with such a value.
+            /// Bytes that do not parse, or a version that is not known: Kafka does not load a partition with such a
+            /// value.
             pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Malformed> {
                 let mut cursor = Cursor::new(bytes);
                 let number =

@@ -1,5 +1,5 @@
-//! A second, foreign encoder: the crate `kafka-protocol`, for the versions that it knows. Random messages go to it and come
-//! back: its fields (as its Debug form shows them) are ours, and its bytes are ours.
+//! A second, foreign encoder: the crate `kafka-protocol`, for the versions that it knows. Random messages go to it and
+//! come back: its fields (as its Debug form shows them) are ours, and its bytes are ours.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -1,5 +1,5 @@
-//! Golden messages cut and bent: they are refused or parse cleanly, and nothing panics. (That nothing is allocated for them
-//! either is tests/wire_allocations.rs.)
+//! Golden messages cut and bent: they are refused or parse cleanly, and nothing panics. (That nothing is allocated for
+//! them either is tests/wire_allocations.rs.)
 
 use super::Random;
 use super::messages::{Message, messages};

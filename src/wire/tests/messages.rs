@@ -84,7 +84,10 @@ macro_rules! message_of {
 }
 
 macro_rules! messages {
-    (apis { $($key:ident: $module:ident::{$request:ident, $response:ident};)* } others { $($other:ident::$name:ident: $first:literal..=$last:literal, $flexible_from:expr;)* }) => {
+    (
+        apis { $($key:ident: $module:ident::{$request:ident, $response:ident};)* }
+        others { $($other:ident::$name:ident: $first:literal..=$last:literal, $flexible_from:expr;)* }
+    ) => {
         /// All messages.
         pub(crate) fn messages() -> Vec<Message> {
             vec![

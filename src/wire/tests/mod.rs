@@ -1,5 +1,5 @@
-//! Tests over all messages: what [`message!`](super::schema) declares once is here shown as JSON with Kafka's names, filled
-//! at random, and built in every way an array can be built.
+//! Tests over all messages: what [`message!`](super::schema) declares once is here shown as JSON with Kafka's names,
+//! filled at random, and built in every way an array can be built.
 
 mod foreign;
 mod hostile;

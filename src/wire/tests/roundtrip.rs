@@ -21,7 +21,8 @@ fn what_is_written_reads_back() {
     }
 }
 
-/// A handler fills in what the newest version has; the answer to an older one lacks what that version lacks, and is whole.
+/// A handler fills in what the newest version has; the answer to an older one lacks what that version lacks, and is
+/// whole.
 #[test]
 fn fields_that_a_version_lacks_are_left_out_when_writing() {
     let mut random = Random::new(2);

@@ -6,6 +6,8 @@ use super::messages::messages;
 
 const VECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/messages.tsv"));
 
+const BENT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/bent.tsv"));
+
 pub(crate) struct Vector {
     pub(crate) message: &'static str,
     pub(crate) version: i16,
@@ -43,6 +45,30 @@ fn kafkas_bytes_decode_to_kafkas_fields_and_encode_to_the_same_bytes() {
             assert_eq!(hex::encode(rewritten), hex::encode(&vector.bytes), "{name}");
         }
     }
+}
+
+/// Kafka's verdict on messages that are not as they should be: what it tolerates we tolerate, and what it refuses we
+/// refuse.
+#[test]
+fn bent_messages_fare_as_with_kafka() {
+    let messages = messages();
+    let mut rows = 0;
+    for row in BENT.lines().filter(|line| !line.starts_with('#')).skip(1) {
+        let columns: Vec<_> = row.split('\t').collect();
+        let [name, version, hex, remaining, json] = columns[..] else { panic!("five columns: {row}") };
+        let message = messages.iter().find(|message| message.name == name).expect(row);
+        let version = message.version(version.parse().expect("a version"));
+        let parsed = (message.parse)(&hex::decode(hex).expect("hex"), version);
+        match remaining {
+            "refused" => assert!(parsed.is_err(), "{row}"),
+            count => {
+                let json: Value = serde_json::from_str(json).expect("json");
+                assert_eq!(parsed, Ok((json, count.parse().expect("a count"))), "{row}");
+            }
+        }
+        rows += 1;
+    }
+    assert_eq!(rows, 248);
 }
 
 #[test]
