@@ -233,7 +233,7 @@ impl<T> Default for Array<'_, T> {
 
 impl<'a, T: Wire<'a> + Clone + PartialEq> PartialEq for Array<'a, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().eq(other.iter())
+        self.len() == other.len() && (self.is_empty() || self.iter().eq(other.iter()))
     }
 }
 
@@ -309,6 +309,12 @@ mod tests {
         bytes.resize(4 + 15, 0);
         let malformed = Array::<i32>::read(&mut Cursor::new(&bytes), CLASSIC).unwrap_err();
         assert_eq!((malformed.need, malformed.have), (16, 15));
+    }
+
+    #[test]
+    fn arrays_that_are_only_written_compare_with_the_empty_default() {
+        assert_eq!(Array::Each::<i32> { len: 0, each: &|_| {} }, Array::default());
+        assert_ne!(Array::Each::<i32> { len: 1, each: &|rows| rows.push(1) }, Array::default());
     }
 
     #[test]
