@@ -1,6 +1,7 @@
 //! Keeps what was promised: the records of groups and offsets, behind the interface [`store::Store`].
 
 pub mod block;
+pub mod codec;
 pub mod coverage;
 pub mod disk;
 pub mod entry;

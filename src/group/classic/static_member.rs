@@ -1,0 +1,127 @@
+//! A static member whose client comes back without its member id: the new id takes the old one's place, in Stable without a
+//! rebalance (KIP-345).
+
+use std::rc::Rc;
+
+use crate::errors::ErrorCode;
+use crate::group::Ticket;
+use crate::group::core::Turn;
+use crate::group::outcome::{JoinAnswer, JoinedMembers, MemberId};
+use crate::group::writes::{Replaced, Wait};
+
+use super::join::JoinRequest;
+use super::member::Parked;
+use super::members::MemberSlot;
+use super::{ClassicGroup, Newcomer, State};
+
+impl ClassicGroup {
+    /// JoinGroup with a known instance id and no member id. Its answer always comes later: after a join phase, or once the new
+    /// id is written.
+    pub(super) fn replace_static_member<'a, P, N>(
+        &mut self,
+        slot: MemberSlot,
+        member_id: &str,
+        request: &JoinRequest<'a, P>,
+        ticket: Ticket,
+        turn: &mut Turn<'_>,
+    ) where
+        P: Iterator<Item = (N, &'a [u8])> + Clone,
+        N: AsRef<str>,
+    {
+        self.fence(slot, turn);
+        let leader_before = self.leader_profile().clone();
+        let before = self.members.get(slot).expect("it is a member").said.clone();
+        let newcomer = Newcomer {
+            member_id,
+            group_instance_id: before.profile.group_instance_id(),
+            client_id: before.profile.client_id(),
+            client_host: before.profile.client_host(),
+        };
+        let said = newcomer.says(request, turn.core);
+        let profile = said.profile.clone();
+        let before = self.members.say(slot, said);
+        self.members.get_mut(slot).expect("it is a member").is_new = false;
+        self.renew_session(slot, turn);
+        if self.state != State::Stable || self.would_choose_another_protocol() {
+            self.wait_for_join(slot, ticket, turn);
+            return;
+        }
+        let record = self.record(turn, |slot| self.members.get(slot).expect("it is a member").assignment.clone());
+        turn.core.writes.push(record);
+        turn.core.writes.wait(Wait::Replaced(Box::new(Replaced {
+            group: turn.key,
+            member: slot,
+            ticket,
+            knows_skip_assignment: request.knows_skip_assignment,
+            profile,
+            leader_before,
+            before,
+        })));
+    }
+
+    /// Tells whoever used the instance id until now that another has taken it.
+    fn fence(&mut self, slot: MemberSlot, turn: &mut Turn<'_>) {
+        let member_id = MemberId::from(&self.members.get(slot).expect("it is a member").said.profile);
+        match self.members.unpark(slot) {
+            Some(Parked::Join(ticket)) => {
+                turn.answer_join(ticket, JoinAnswer::refused(ErrorCode::FENCED_INSTANCE_ID, member_id));
+            }
+            Some(Parked::Sync(ticket)) => turn.refuse_sync(ticket, ErrorCode::FENCED_INSTANCE_ID),
+            None => {}
+        }
+    }
+
+    fn would_choose_another_protocol(&self) -> bool {
+        let chosen = self.round.as_ref().map(|round| &round.protocol_name);
+        self.members.tally().choose().as_ref() != chosen
+    }
+
+    /// The new id is written: the client goes on with the assignment it had, unless another has taken its place meanwhile.
+    pub(super) fn confirm_replacement(&mut self, replaced: &Replaced, turn: &mut Turn<'_>) {
+        let member_id = replaced.profile.member_id();
+        if let Err(error) = self.members.validate(member_id, replaced.profile.group_instance_id()) {
+            turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
+            return;
+        }
+        let leads = self.leader == Some(replaced.member);
+        let mut answer = self.answer_of_replacement(replaced, ErrorCode::NONE, MemberId::from(&replaced.profile));
+        if replaced.knows_skip_assignment {
+            if let Some(leader) = self.leader.and_then(|slot| self.members.get(slot)) {
+                answer.leader = MemberId::from(&leader.said.profile);
+            }
+            answer.skip_assignment = leads;
+            if let (true, Some(round)) = (leads, &self.round) {
+                answer.members = JoinedMembers::of(&Rc::new(self.round_of(round.protocol_name.clone())));
+            }
+        }
+        turn.answer_join(replaced.ticket, answer);
+    }
+
+    /// The new id could not be written: the old one is valid again.
+    pub(super) fn revert_replacement(&mut self, replaced: Replaced, error: ErrorCode, turn: &mut Turn<'_>) {
+        let answer = self.answer_of_replacement(&replaced, error, MemberId::default());
+        turn.answer_join(replaced.ticket, answer);
+        let is_still_it = self
+            .members
+            .get(replaced.member)
+            .is_some_and(|member| member.said.profile.member_id_bytes() == replaced.profile.member_id_bytes());
+        if is_still_it {
+            self.members.say(replaced.member, replaced.before);
+            self.renew_session(replaced.member, turn);
+        }
+    }
+
+    /// As older versions get it: the former leader, so that a leader that came back does not compute an assignment.
+    fn answer_of_replacement(&self, replaced: &Replaced, error: ErrorCode, member_id: MemberId) -> JoinAnswer {
+        JoinAnswer {
+            error,
+            generation_id: self.generation_id,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.round.as_ref().map(|round| round.protocol_name.clone()),
+            leader: MemberId::from(&replaced.leader_before),
+            member_id,
+            skip_assignment: false,
+            members: JoinedMembers::default(),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which topics a group of consumers needs the offsets of.
+
+use rustc_hash::FxHashSet;
+
+use crate::group::offsets::expiry::ExpiryBase;
+use crate::group::subscription;
+
+use super::{ClassicGroup, State};
+
+/// The topics that the members of a group subscribe to, as of the last join phase that was completed.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::group) enum Subscribed {
+    /// Not known: any topic may be among them.
+    Everything,
+    /// These.
+    Topics(FxHashSet<Box<str>>),
+}
+
+impl Subscribed {
+    pub(in crate::group) fn nothing() -> Subscribed {
+        Subscribed::Topics(FxHashSet::default())
+    }
+
+    pub(in crate::group) fn contains(&self, topic: &str) -> bool {
+        match self {
+            Subscribed::Everything => true,
+            Subscribed::Topics(topics) => topics.contains(topic),
+        }
+    }
+}
+
+impl ClassicGroup {
+    pub(in crate::group) fn subscribed(&self) -> Subscribed {
+        let Some(round) = self.round.as_ref().filter(|_| self.is_of_consumers()) else {
+            // A group of consumers that has never completed a join phase may subscribe to anything.
+            let is_unknown = self.is_of_consumers() && !self.is_empty() && self.generation_id == 0;
+            return if is_unknown { Subscribed::Everything } else { Subscribed::nothing() };
+        };
+        let mut topics: FxHashSet<Box<str>> = FxHashSet::default();
+        for member in &round.members {
+            let parsed = subscription::for_each_topic(member.metadata(), |topic| {
+                if !topics.contains(topic) {
+                    topics.insert(Box::from(topic));
+                }
+            });
+            if parsed.is_none() {
+                return Subscribed::Everything;
+            }
+        }
+        Subscribed::Topics(topics)
+    }
+
+    /// How the age of the group's offsets counts; `None`: nothing expires.
+    pub(in crate::group) fn expiry_base(&self) -> Option<ExpiryBase> {
+        match (&self.protocol_type, self.state) {
+            (None, _) => Some((None, Subscribed::nothing())),
+            (Some(_), State::Empty) => {
+                let since_ms = (self.state_since_ms >= 0).then_some(self.state_since_ms);
+                Some((since_ms, Subscribed::nothing()))
+            }
+            (Some(_), State::Stable) if self.is_of_consumers() => match self.subscribed() {
+                Subscribed::Everything => None,
+                subscribed => Some((None, subscribed)),
+            },
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! One core's groups: finding them, time, and the way out of answers and records.
+
+use std::rc::Rc;
+
+use crate::clock::Now;
+use crate::errors::ErrorCode;
+use crate::limits;
+
+use super::Ids;
+use super::classic::ClassicGroup;
+use super::core::{Core, GroupKey, TimerKey, Turn};
+use super::index::Index;
+use super::offsets::expiry::Sweep;
+use super::offsets::table::OffsetTable;
+use super::outcome::Output;
+use super::records::{GroupMetadata, Record};
+use super::settings::{GroupSettings, OffsetSettings};
+use super::slab::Slab;
+use super::timers::Step;
+use super::writes::{Taken, Wait, WriteId};
+
+/// The groups of one core. See the module's page for how to drive it.
+pub struct Groups {
+    pub(super) core: Core,
+    slab: Slab<Box<Group>>,
+    by_id: Index,
+    next_stamp: u32,
+    /// [`limits::GROUPS_MAX`], less in tests.
+    pub(super) groups_max: usize,
+    pub(super) sweep: Sweep,
+    /// Groups that came out of the journal and have not been started yet.
+    pub(super) loading: Vec<GroupKey>,
+}
+
+/// A group: its members, if it ever had any, and its offsets.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) id: Rc<str>,
+    stamp: u32,
+    pub(super) classic: ClassicGroup,
+    pub(super) offsets: OffsetTable,
+    /// At a start: its own record was read, not only offsets.
+    pub(super) has_record: bool,
+}
+
+/// [`Groups::advance`] takes so many steps of the timer wheel at a time.
+const STEPS_MAX: usize = 2_048;
+
+impl Groups {
+    /// No groups yet. `ids` makes member ids.
+    pub fn new(settings: GroupSettings, offsets: OffsetSettings, ids: Box<dyn Ids>, now: Now) -> Groups {
+        let sweep = Sweep::new(&offsets, now);
+        let core = Core::new(settings, offsets, ids, now);
+        Groups {
+            core,
+            slab: Slab::default(),
+            by_id: Index::default(),
+            next_stamp: 0,
+            groups_max: limits::GROUPS_MAX,
+            sweep,
+            loading: Vec::new(),
+        }
+    }
+
+    /// How many groups there are.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there are no groups.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Does a bounded piece of what has come due.
+    pub fn advance(&mut self, now: Now) {
+        for _ in 0..STEPS_MAX {
+            match self.core.timers.step(now.monotonic_ms) {
+                Step::Moved => {}
+                Step::Idle => break,
+                Step::Fired(TimerKey { group, purpose }) => {
+                    let stamp = self.slab[group].stamp;
+                    self.with(GroupKey { slot: group, stamp }, now, |group, turn| {
+                        group.classic.timer_fired(purpose, turn)
+                    });
+                }
+            }
+        }
+        self.sweep_some(now);
+    }
+
+    /// When [`Groups::advance`] must be called at the latest, on the monotonic clock in milliseconds.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let timer_ms = self.core.timers.next_deadline_ms();
+        Some(timer_ms.map_or(self.sweep.deadline_ms(), |timer_ms| timer_ms.min(self.sweep.deadline_ms())))
+    }
+
+    /// Whether [`Groups::poll_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.core.outputs.is_empty()
+    }
+
+    /// The next answer of a parked request.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.core.outputs.pop_front()?.into_output();
+        if self.core.outputs.is_empty() {
+            self.core.outputs.shrink_to(OUTPUTS_KEPT);
+        }
+        Some(output)
+    }
+
+    /// Moves the records of the inputs since the last call to the end of `records`, in their order; `None` if there are none.
+    /// They are one write: all of them succeed, or none. Call it after each input to keep the fates of requests apart.
+    pub fn take_records(&mut self, records: &mut Vec<Record>) -> Option<Taken> {
+        self.core.writes.take(records)
+    }
+
+    /// Whether an input has made records that were not taken yet.
+    pub fn has_records(&self) -> bool {
+        self.core.writes.has_records()
+    }
+
+    /// A write is durable, or was refused with the error that Kafka's log would give.
+    pub fn written(&mut self, write: WriteId, result: Result<(), ErrorCode>, now: Now) {
+        for wait in self.core.writes.ended(write, result) {
+            match wait {
+                Wait::Created(key) => {
+                    if let (Err(error), true) = (result, self.is_there(key)) {
+                        self.creation_failed(key, error, now);
+                    }
+                }
+                Wait::Assigned(assigned) => {
+                    if self.is_there(assigned.group) {
+                        self.with(assigned.group, now, |group, turn| {
+                            group.classic.assignments_ended(&assigned, result, turn);
+                        });
+                    }
+                }
+                Wait::Replaced(mut replaced) => {
+                    if result.is_err() {
+                        self.core.writes.replace_said_before(&mut replaced);
+                    }
+                    if self.is_there(replaced.group) {
+                        self.with(replaced.group, now, |group, turn| {
+                            group.classic.replacement_ended(*replaced, result, turn);
+                        });
+                    }
+                }
+                Wait::Committed { group, topic, partition, before } => {
+                    if self.is_there(group) {
+                        self.commit_ended(group, &topic, partition, before, result);
+                    }
+                }
+                Wait::Deleted(group) => {
+                    if result.is_err() && self.find(&group.id).is_none() {
+                        self.insert(group);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes a group without members and all its offsets: DeleteGroups.
+    pub fn delete_group(&mut self, group_id: &str, now: Now) -> ErrorCode {
+        let Some(key) = self.find(group_id) else { return ErrorCode::GROUP_ID_NOT_FOUND };
+        if !self.slab[key.slot].classic.is_empty() {
+            return ErrorCode::NON_EMPTY_GROUP;
+        }
+        self.delete_with_tombstones(key, now);
+        ErrorCode::NONE
+    }
+
+    pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
+        let group = self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::UNKNOWN_MEMBER_ID));
+        for (topic, partition) in group.offsets.keys() {
+            self.core.writes.push(Record::offset_tombstone(&group.id, topic, partition));
+        }
+        self.core.writes.push(Record::GroupTombstone { group_id: group.id.clone() });
+        self.core.writes.wait(Wait::Deleted(group));
+    }
+
+    /// The groups of partitions that this core no longer leads are forgotten, without any record; whoever waits is told
+    /// NOT_COORDINATOR. `belongs` says of a group id whether its partition is among them.
+    pub fn unload(&mut self, belongs: impl Fn(&str) -> bool, now: Now) {
+        for slot in 0..self.slab.bound() {
+            let Some(group) = self.slab.get(slot).filter(|group| belongs(&group.id)) else { continue };
+            let key = GroupKey { slot, stamp: group.stamp };
+            self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
+        }
+    }
+
+    fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
+        let answer = super::writes::answer_of_failed_write(error);
+        self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+    }
+
+    /// A new Empty group, with the record that says so. None: there are too many groups.
+    pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
+        let key = self.create(group_id, now.unix_ms)?;
+        let group_id = self.slab[key.slot].id.clone();
+        let group = Rc::new(GroupMetadata::empty(now.unix_ms));
+        self.core.writes.push(Record::GroupMetadata { group_id, group });
+        self.core.writes.wait(Wait::Created(key));
+        Some(key)
+    }
+
+    /// A new Empty group. None: there are too many groups.
+    pub(super) fn create(&mut self, group_id: &str, unix_ms: i64) -> Option<GroupKey> {
+        if self.len() >= self.groups_max {
+            return None;
+        }
+        Some(self.create_unchecked(group_id, unix_ms))
+    }
+
+    pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
+        let classic = ClassicGroup::new(&self.core, unix_ms);
+        let offsets = OffsetTable::default();
+        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_record: false }))
+    }
+
+    fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
+        let stamp = self.next_stamp;
+        self.next_stamp = self.next_stamp.wrapping_add(1);
+        group.stamp = stamp;
+        let hash = self.core.hash(&group.id);
+        let slot = self.slab.insert(group);
+        self.by_id.insert(hash, slot);
+        GroupKey { slot, stamp }
+    }
+
+    /// Takes a group out, with its last words.
+    fn dissolve(
+        &mut self,
+        key: GroupKey,
+        now: Now,
+        last_words: impl FnOnce(&mut ClassicGroup, &mut Turn<'_>),
+    ) -> Box<Group> {
+        let mut group = self.remove(key);
+        let group_id = group.id.clone();
+        last_words(&mut group.classic, &mut Turn { core: &mut self.core, now, key, group_id: &group_id });
+        group
+    }
+
+    pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
+        let group = self.slab.remove(key.slot);
+        self.by_id.remove(self.core.hash(&group.id), key.slot);
+        group
+    }
+
+    pub(super) fn find(&self, group_id: &str) -> Option<GroupKey> {
+        let slot = self.by_id.find(self.core.hash(group_id), |slot| *self.slab[slot].id == *group_id)?;
+        Some(GroupKey { slot, stamp: self.slab[slot].stamp })
+    }
+
+    pub(super) fn get(&self, group_id: &str) -> Option<&Group> {
+        self.find(group_id).map(|key| &*self.slab[key.slot])
+    }
+
+    pub(super) fn is_there(&self, key: GroupKey) -> bool {
+        self.slab.get(key.slot).is_some_and(|group| group.stamp == key.stamp)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.slab.iter().map(|(_, group)| &**group)
+    }
+
+    /// The group at a place, if there is one, for going over all of them.
+    pub(super) fn at(&self, slot: u32) -> Option<(GroupKey, &Group)> {
+        self.slab.get(slot).map(|group| (GroupKey { slot, stamp: group.stamp }, &**group))
+    }
+
+    /// Above all places of groups.
+    pub(super) fn bound(&self) -> u32 {
+        self.slab.bound()
+    }
+
+    pub(super) fn group_mut(&mut self, key: GroupKey) -> (&mut Group, &mut Core) {
+        (&mut self.slab[key.slot], &mut self.core)
+    }
+
+    /// One input to one group, and in debug builds the check that it left the group whole.
+    pub(super) fn with<R>(&mut self, key: GroupKey, now: Now, input: impl FnOnce(&mut Group, &mut Turn<'_>) -> R) -> R {
+        let group = &mut *self.slab[key.slot];
+        let group_id = group.id.clone();
+        let result = input(group, &mut Turn { core: &mut self.core, now, key, group_id: &group_id });
+        #[cfg(debug_assertions)]
+        self.check(key, now);
+        result
+    }
+
+    #[cfg(debug_assertions)]
+    fn check(&self, key: GroupKey, now: Now) {
+        let group = &self.slab[key.slot];
+        if group.classic.is_checked_now(now.monotonic_ms ^ u64::from(group.stamp))
+            && let Err(broken) = group.classic.check()
+        {
+            panic!("group {:?}: {broken}: {:?}", group.id, group.classic);
+        }
+    }
+}
+
+/// Room for this many answers is kept once all are taken.
+const OUTPUTS_KEPT: usize = 256;
+
+impl std::fmt::Debug for Groups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Groups").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! Expiry: offsets that nobody needs any more go, and with the last one an Empty group. One look at all groups every
+//! `offsets.retention.check.interval.ms`, some groups at a time.
+
+use std::rc::Rc;
+
+use crate::clock::Now;
+use crate::group::Groups;
+use crate::group::classic::subscribed::Subscribed;
+use crate::group::core::GroupKey;
+use crate::group::groups::Group;
+use crate::group::settings::OffsetSettings;
+
+use super::table::Offset;
+
+/// The look at all groups.
+#[derive(Debug)]
+pub(in crate::group) struct Sweep {
+    interval_ms: u64,
+    next_ms: u64,
+    /// The next group of the look that is under way.
+    cursor: Option<u32>,
+}
+
+/// So many groups are looked at in one go, or as many as have this many offsets together.
+const GROUPS_MAX: u32 = 256;
+const OFFSETS_MAX: usize = 4_096;
+
+impl Sweep {
+    pub(in crate::group) fn new(settings: &OffsetSettings, now: Now) -> Sweep {
+        let interval_ms = u64::try_from(settings.retention_check_interval_ms).unwrap_or(1).max(1);
+        Sweep { interval_ms, next_ms: now.monotonic_ms + interval_ms, cursor: None }
+    }
+
+    pub(in crate::group) fn deadline_ms(&self) -> u64 {
+        if self.cursor.is_some() { 0 } else { self.next_ms }
+    }
+}
+
+impl Groups {
+    pub(in crate::group) fn sweep_some(&mut self, now: Now) {
+        if self.sweep.cursor.is_none() && now.monotonic_ms < self.sweep.next_ms {
+            return;
+        }
+        let start = self.sweep.cursor.unwrap_or(0);
+        let mut offsets = 0;
+        for slot in start..start.saturating_add(GROUPS_MAX).min(self.bound()) {
+            if offsets >= OFFSETS_MAX {
+                self.sweep.cursor = Some(slot);
+                return;
+            }
+            if let Some((key, group)) = self.at(slot) {
+                offsets += group.offsets.keys().count();
+                self.expire(key, now);
+            }
+        }
+        let next = start.saturating_add(GROUPS_MAX);
+        self.sweep.cursor = (next < self.bound()).then_some(next);
+        if self.sweep.cursor.is_none() {
+            self.sweep.next_ms = now.monotonic_ms + self.sweep.interval_ms;
+        }
+    }
+
+    fn expire(&mut self, key: GroupKey, now: Now) {
+        let retention_ms = i64::from(self.core.offset_settings.retention_minutes) * 60_000;
+        let (group, _) = self.group_mut(key);
+        let (expired, are_all) = expired(group, retention_ms, now);
+        if are_all && group.classic.is_empty() {
+            self.delete_with_tombstones(key, now);
+            return;
+        }
+        for (topic, partition) in expired {
+            self.delete_offset(key, &topic, partition);
+        }
+    }
+}
+
+/// The offsets that have expired, and whether these are all.
+fn expired(group: &Group, retention_ms: i64, now: Now) -> (Vec<(Rc<str>, i32)>, bool) {
+    if group.offsets.is_empty() {
+        return (Vec::new(), true);
+    }
+    let Some((since_ms, subscribed)) = group.classic.expiry_base() else { return (Vec::new(), false) };
+    let is_expired = |offset: &Offset| match offset.expire_timestamp_ms() {
+        -1 => now.unix_ms - since_ms.unwrap_or(offset.commit_timestamp_ms) >= retention_ms,
+        expire_timestamp_ms => now.unix_ms >= expire_timestamp_ms,
+    };
+    let mut expired = Vec::new();
+    let mut are_all = true;
+    for topic in group.offsets.topics() {
+        let is_kept = subscribed.contains(&topic.topic);
+        for offset in topic.partitions() {
+            if !is_kept && is_expired(offset) {
+                expired.push((topic.topic.clone(), offset.partition));
+            } else {
+                are_all = false;
+            }
+        }
+    }
+    (expired, are_all)
+}
+
+/// From when on an offset's age counts, if not from its commit, and what is kept regardless of age.
+pub(in crate::group) type ExpiryBase = (Option<i64>, Subscribed);

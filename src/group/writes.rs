@@ -1,0 +1,163 @@
+//! Records on their way to the journal, and what waits for them.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::errors::ErrorCode;
+
+use super::Ticket;
+use super::core::GroupKey;
+use super::groups::Group;
+use super::offsets::table::Committed;
+use super::profile::Profile;
+use super::records::Record;
+
+/// The records of one [`super::Groups::take_records`]: written together or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriteId(pub u64);
+
+/// What [`super::Groups::take_records`] took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// For [`super::Groups::written`].
+    pub write: WriteId,
+    /// Whether anything in the groups waits for the end of this write. If not, `written` need not be called.
+    pub is_awaited: bool,
+}
+
+/// The records of the inputs since they were last taken, and what the inputs before wait for.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    records: Vec<Record>,
+    next: u64,
+    waits: VecDeque<(WriteId, Wait)>,
+}
+
+/// What happens when a write has ended.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// A group was created. Refused: it goes, and whoever joined it is told.
+    Created(GroupKey),
+    /// A leader's assignments.
+    Assigned(Box<Assigned>),
+    /// A static member's new id.
+    Replaced(Box<Replaced>),
+    /// A commit. Refused: the offset before it comes back.
+    Committed { group: GroupKey, topic: Rc<str>, partition: i32, before: Option<Committed> },
+    /// A group was deleted. Refused: it comes back.
+    Deleted(Box<Group>),
+}
+
+#[derive(Debug)]
+pub(super) struct Assigned {
+    pub(super) group: GroupKey,
+    pub(super) generation_id: i32,
+    /// All members' assignments, one behind the other.
+    pub(super) assignments: Rc<[u8]>,
+    /// For each slot of a member, where its assignment is.
+    pub(super) ranges: Vec<(u32, u32)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Replaced {
+    pub(super) group: GroupKey,
+    pub(super) member: u32,
+    pub(super) ticket: Ticket,
+    pub(super) knows_skip_assignment: bool,
+    /// The member as it now is.
+    pub(super) profile: Profile,
+    /// The leader before, as older versions are told.
+    pub(super) leader_before: Profile,
+    /// What comes back if the record is refused.
+    pub(super) before: super::classic::member::Said,
+}
+
+impl Writes {
+    pub(super) fn push(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    /// Waits for the records that were pushed since they were last taken.
+    pub(super) fn wait(&mut self, wait: Wait) {
+        self.waits.push_back((WriteId(self.next), wait));
+    }
+
+    pub(super) fn take(&mut self, records: &mut Vec<Record>) -> Option<Taken> {
+        if self.records.is_empty() {
+            return None;
+        }
+        records.append(&mut self.records);
+        if self.records.capacity() > RECORDS_KEPT {
+            self.records = Vec::new();
+        }
+        let write = WriteId(self.next);
+        self.next += 1;
+        Some(Taken { write, is_awaited: self.waits.back().is_some_and(|(waiting, _)| *waiting == write) })
+    }
+
+    /// What waited for a write, oldest first if it succeeded and newest first if it did not.
+    pub(super) fn ended(&mut self, write: WriteId, result: Result<(), ErrorCode>) -> Vec<Wait> {
+        let start = self.waits.partition_point(|(waiting, _)| *waiting < write);
+        let end = self.waits.partition_point(|(waiting, _)| *waiting <= write);
+        let mut waits: Vec<Wait> = self.waits.drain(start..end).map(|(_, wait)| wait).collect();
+        if result.is_err() {
+            waits.reverse();
+        }
+        waits
+    }
+
+    /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.
+    pub(super) fn replace_before(
+        &mut self,
+        key: GroupKey,
+        changed_topic: &str,
+        changed_partition: i32,
+        earlier: Option<Committed>,
+    ) -> Option<Option<Committed>> {
+        for (_, wait) in &mut self.waits {
+            match wait {
+                Wait::Committed { group, topic, partition, before }
+                    if *group == key && **topic == *changed_topic && *partition == changed_partition =>
+                {
+                    *before = earlier;
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        Some(earlier)
+    }
+
+    /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
+    pub(super) fn replace_said_before(&mut self, refused: &mut Replaced) {
+        for (_, wait) in &mut self.waits {
+            if let Wait::Replaced(later) = wait
+                && (later.group, later.member) == (refused.group, refused.member)
+            {
+                std::mem::swap(&mut later.before, &mut refused.before);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+}
+
+/// Room for this many records is kept from one taking to the next.
+const RECORDS_KEPT: usize = 4_096;
+
+/// The answer that a client gets if the write of its request failed (Kafka's mapping).
+pub(super) fn answer_of_failed_write(error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::REQUEST_TIMED_OUT => {
+            ErrorCode::COORDINATOR_NOT_AVAILABLE
+        }
+        ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::KAFKA_STORAGE_ERROR => ErrorCode::NOT_COORDINATOR,
+        ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE | ErrorCode::INVALID_FETCH_SIZE => {
+            ErrorCode::UNKNOWN_SERVER_ERROR
+        }
+        other => other,
+    }
+}
