@@ -5,7 +5,7 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock -> wire, group, leadership, topics, auth -> ring, journal -> control, shard -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> config -> control, shard -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -16,14 +16,31 @@
 //! - [`journal`] keeps what was promised.
 //! - [`control`] owns what belongs to no group: cluster id, node ids, topics. Core 0 is its one owner.
 //! - [`shard`] is what one core owns; `shard::dispatch` alone turns a view of `wire` into a call of `group`.
+//! - [`config`] is what the owner of a server has set; `preflight` looks whether it can run here; [`cli`] is the command line.
 //! - `ring` and `net` (feature `server`) move the bytes, and are the only ones that do.
 //!
 //! Invariants: a request never crosses cores; replies leave in request order; nothing is acknowledged before it is as
 //! durable as the journal's mode promises; a state machine has no clock, socket, file or source of randomness in it.
 
+pub mod auth;
+pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod errors;
 pub mod group;
+pub mod ids;
+pub mod journal;
+pub mod leadership;
 pub mod limits;
+#[cfg(feature = "server")]
+pub mod net;
+#[cfg(feature = "server")]
+pub mod preflight;
+#[cfg(feature = "server")]
+pub mod ring;
+#[cfg(feature = "server")]
+pub mod serve;
 pub mod shard;
+pub mod topics;
+pub mod wire;

@@ -12,6 +12,36 @@ pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
 /// A reply that makes no progress for this long ends its connection, in milliseconds.
 pub const SEND_STALL_MAX_MS: u64 = 30_000;
 
+/// The largest record of a journal, key, value and header together; a group whose metadata is larger is refused.
+pub const JOURNAL_ENTRY_MAX_BYTES: usize = 32 << 20;
+
+/// Bytes that may wait for a journal's disk before it refuses appends.
+pub const JOURNAL_PENDING_MAX_BYTES: usize = 64 << 20;
+
+/// The largest single write to a journal's segment, unless one record is larger.
+pub const JOURNAL_WRITE_MAX_BYTES: usize = 4 << 20;
+
+/// The most records that a partition may seem to hold.
+pub const RECORDS_PER_PARTITION_MAX: i64 = 1_000_000_000_000;
+
+/// Partitions that one CreateTopics may make, as in Kafka (POLICY_VIOLATION above).
+pub const CREATE_PARTITIONS_MAX: usize = 10_000;
+
+/// Topics that may exist.
+pub const TOPICS_MAX: usize = 50_000;
+
+/// Partitions that all topics together may have.
+pub const PARTITIONS_MAX: usize = 1_000_000;
+
+/// Bytes of all configs that a topic may set.
+pub const TOPIC_CONFIGS_MAX_BYTES: usize = 16 << 10;
+
+/// `rallypoint.cores`: more than this is a slip of the keyboard.
+pub const CORES_MAX: i32 = 1_024;
+
+/// Listeners of a server; a connection knows its own by an index of 8 bits.
+pub const LISTENERS_MAX: usize = 64;
+
 /// Groups of one core. A JoinGroup or OffsetCommit that would make one more is answered COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1 << 22;
 
@@ -24,3 +54,17 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 512;
 
 /// Bytes of the names and metadata of all protocols that one member proposes; more are answered INVALID_REQUEST.
 pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
+
+/// Characters of a client's software name and version that are kept with its connection.
+pub const CLIENT_SOFTWARE_MAX_CHARS: usize = 64;
+
+/// Topics that one core may have asked to be created by look-ups, without having heard of them yet; more names are left out,
+/// and their clients ask again.
+pub const AUTO_CREATIONS_UNDER_WAY_MAX: usize = 10_000;
+
+/// Bytes of records in one answer to Fetch, whatever the client allows: making them must not hold up the core's heartbeats.
+/// The first batch goes even if it is larger.
+pub const FETCH_RESPONSE_MAX_BYTES: usize = 1 << 20;
+
+/// Partitions of a Fetch that may wait; a larger one is answered at once with what there is.
+pub const WAITING_FETCH_PARTITIONS_MAX: usize = 10_000;

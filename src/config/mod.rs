@@ -1,6 +1,30 @@
 //! What the owner of a server has set, checked and typed.
+//!
+//! [`load()`] puts it together from the command line and a Kafka properties file by one table of properties ([`keys`]);
+//! [`ports`] derives which port each core has. Nothing here listens, and only one function reads a file.
+
+mod arguments;
+mod check;
+mod describe;
+mod endpoint;
+mod kafka_keys;
+pub mod keys;
+mod listeners;
+mod load;
+mod origin;
+pub mod ports;
+mod properties;
+mod refuse;
+mod topics;
+pub mod value;
 
 use std::path::PathBuf;
+
+pub use arguments::ServeArguments;
+pub use describe::{Format, describe, effective};
+pub use endpoint::{host_and_port, is_wildcard};
+pub use load::{Loaded, load, load_all};
+pub use origin::{ConfigError, Notice, Origin, Problem};
 
 use crate::group::settings::{GroupSettings, OffsetSettings};
 
@@ -31,6 +55,8 @@ pub struct Settings {
     pub connections_max_idle_ms: i64,
     /// `auto.create.topics.enable`.
     pub auto_create_topics: bool,
+    /// `delete.topic.enable`: otherwise DeleteTopics answers TOPIC_DELETION_DISABLED.
+    pub delete_topics: bool,
     /// `num.partitions`.
     pub num_partitions: i32,
     /// `default.replication.factor`.
@@ -103,10 +129,11 @@ impl Default for Settings {
             topics: Vec::new(),
             records_per_partition: 1_000,
             request_max_bytes: crate::limits::REQUEST_MAX_BYTES,
-            max_connections: usize::MAX,
-            max_connections_per_ip: usize::MAX,
+            max_connections: i32::MAX as usize,
+            max_connections_per_ip: i32::MAX as usize,
             connections_max_idle_ms: 600_000,
             auto_create_topics: true,
+            delete_topics: true,
             num_partitions: 1,
             default_replication_factor: 1,
             offsets_topic: InternalTopicSettings::default(),

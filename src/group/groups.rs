@@ -95,6 +95,11 @@ impl Groups {
         Some(timer_ms.map_or(self.sweep.deadline_ms(), |timer_ms| timer_ms.min(self.sweep.deadline_ms())))
     }
 
+    /// Whether [`Groups::poll_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.core.outputs.is_empty()
+    }
+
     /// The next answer of a parked request.
     pub fn poll_output(&mut self) -> Option<Output> {
         let output = self.core.outputs.pop_front()?.into_output();

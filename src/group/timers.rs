@@ -238,7 +238,7 @@ mod tests {
                 let mut wheel = Wheel::new(start);
                 wheel.arm(start + delay, 1);
                 if delay > 0 {
-                    assert_eq!(due(&mut wheel, start + delay - 1), [], "{start} {delay}");
+                    assert!(due(&mut wheel, start + delay - 1).is_empty(), "{start} {delay}");
                 }
                 assert!(wheel.next_deadline_ms().unwrap() <= start + delay);
                 assert_eq!(due(&mut wheel, start + delay), [1], "{start} {delay}");
@@ -253,7 +253,7 @@ mod tests {
         wheel.arm(3, 1);
         wheel.arm(u64::MAX, 2);
         assert_eq!(due(&mut wheel, 10_000), [1]);
-        assert_eq!(due(&mut wheel, 10_000_000_000), []);
+        assert!(due(&mut wheel, 10_000_000_000).is_empty());
         assert_eq!(wheel.len(), 1);
     }
 

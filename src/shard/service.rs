@@ -5,15 +5,12 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use crate::clock::Now;
+pub use crate::journal::JournalPosition;
 
 /// A connection of this core, as those above the network know it: slot and generation, so that what comes late for a
 /// closed connection never meets the next one in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
-
-/// Where in the journal something ends; reply bytes may wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct JournalPosition(pub u64);
 
 /// The index of a listener in the order of the configuration; the same on every core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,149 @@
+//! What follows from the state of a connection, and how connections end: shut down, wait for the last completions of
+//! receive and send, then close. Closing at once would leave the armed receive holding the socket, and no FIN would go out.
+
+use std::net::Shutdown;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tracing::info;
+
+use super::core::Core;
+use crate::ring::Key;
+
+/// How long replies in hand may take to leave when the server stops.
+const STOP_MAX_MS: u64 = 3_000;
+
+/// How much longer the last completions may take.
+const STOP_GRACE_MS: u64 = 500;
+
+impl Core {
+    /// Draws the consequences after anything happened to a connection.
+    pub(super) fn settle(&mut self, key: Key) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        if connection.is_closing {
+            if !connection.is_in_flight() {
+                self.release(key);
+            }
+            return;
+        }
+        if let Some(reason) = connection.conversation.take_failure() {
+            let peer = connection.conversation.session().peer;
+            self.counters.closed_for(&reason);
+            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
+                info!(%peer, %reason, suppressed, "closing a connection");
+            }
+        }
+        let request_max_bytes = self.limits.request_max_bytes;
+        if connection.conversation.is_finished(request_max_bytes) {
+            return self.close(key);
+        }
+        if connection.conversation.has_output() && !connection.is_dirty && !connection.is_sending {
+            connection.is_dirty = true;
+            self.dirty.push(key);
+        }
+        if !connection.is_resuming && connection.conversation.can_resume(request_max_bytes) {
+            connection.is_resuming = true;
+            self.resuming.push(key);
+        }
+        self.settle_receive(key);
+    }
+
+    /// Begins the end of a connection.
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        if connection.is_closing {
+            return;
+        }
+        connection.is_closing = true;
+        connection.conversation.stop();
+        self.gone.push(connection.id());
+        // An error means that the peer was faster.
+        let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
+        if !connection.is_in_flight() {
+            self.release(key);
+        }
+    }
+
+    /// Closes connections that were idle for too long or whose replies make no progress.
+    pub(super) fn close_overdue(&mut self) {
+        let now_ms = self.now.monotonic_ms;
+        while let Some(keys) = self.idle.as_mut().and_then(|wheel| wheel.pop_due(now_ms)) {
+            keys.into_iter().for_each(|key| self.check_idle(key));
+        }
+        while let Some(keys) = self.stalls.pop_due(now_ms) {
+            keys.into_iter().for_each(|key| self.check_stall(key));
+        }
+    }
+
+    /// Begins the end of the core: no new connections, no new requests, replies in hand leave.
+    pub(super) fn begin_stop(&mut self) {
+        self.stop_by_ms = Some(self.now.monotonic_ms + STOP_MAX_MS);
+        self.stop_listening();
+        for key in self.table.keys() {
+            if let Some(connection) = self.table.get_mut(key) {
+                connection.conversation.stop();
+                self.settle(key);
+            }
+        }
+    }
+
+    /// Whether the core has come to its end; closes what takes too long.
+    pub(super) fn has_stopped(&mut self) -> bool {
+        let Some(stop_by_ms) = self.stop_by_ms else { return false };
+        if self.table.len() == 0 && self.listeners.is_empty() && !self.ring.is_writing() {
+            return true;
+        }
+        if self.now.monotonic_ms < stop_by_ms {
+            return false;
+        }
+        let keys = self.table.keys();
+        keys.into_iter().for_each(|key| self.reset(key));
+        if self.now.monotonic_ms >= stop_by_ms + STOP_GRACE_MS {
+            return true;
+        }
+        false
+    }
+
+    fn check_idle(&mut self, key: Key) {
+        let (Some(connection), Some(idle_ms)) = (self.table.get_mut(key), self.limits.connections_max_idle_ms) else {
+            return;
+        };
+        let (now_ms, due_ms) = (self.now.monotonic_ms, connection.active_ms + idle_ms);
+        if due_ms <= now_ms {
+            self.counters.connections_closed_idle.add(1);
+            self.close(key);
+        } else if let Some(wheel) = &mut self.idle {
+            wheel.insert(now_ms, due_ms, key);
+        }
+    }
+
+    fn check_stall(&mut self, key: Key) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        connection.is_watched = false;
+        if !connection.is_sending {
+            return;
+        }
+        let (now_ms, due_ms) = (self.now.monotonic_ms, connection.progress_ms + self.limits.send_stall_max_ms);
+        if due_ms <= now_ms {
+            self.counters.connections_closed_stalled.add(1);
+            self.reset(key);
+        } else {
+            connection.is_watched = true;
+            self.stalls.insert(now_ms, due_ms, key);
+        }
+    }
+
+    /// As `close`, but what the peer did not take is dropped, or the kernel would keep it for minutes.
+    fn reset(&mut self, key: Key) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        let _ = SockRef::from(&connection.socket).set_linger(Some(Duration::ZERO));
+        self.close(key);
+    }
+
+    fn release(&mut self, key: Key) {
+        if let Some(connection) = self.table.remove(key) {
+            self.quota.release(connection.conversation.session().peer.ip());
+            self.counters.connections_closed.add(1);
+        }
+    }
+}

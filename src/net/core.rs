@@ -1,0 +1,213 @@
+//! What one core's network consists of, and what the service may ask of it.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use super::clock;
+use super::connection::key_of;
+use super::counters::Counters;
+use super::listener::ListeningSocket;
+use super::pool::Pool;
+use super::quota::Quota;
+use super::table::Table;
+use super::wheel::Wheel;
+use crate::clock::Now;
+use crate::limits;
+use crate::ring::{Completion, Key, Ring};
+use crate::shard::service::{ConnectionId, JournalPosition, ListenerIndex, Network};
+
+/// What peers may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// `socket.request.max.bytes`: the largest request frame.
+    pub request_max_bytes: usize,
+    /// `max.connections`, over all cores.
+    pub max_connections: usize,
+    /// `max.connections.per.ip`, over all cores.
+    pub max_connections_per_ip: usize,
+    /// `connections.max.idle.ms`; `None`: never.
+    pub connections_max_idle_ms: Option<u64>,
+    /// A reply that makes no progress for this long ends its connection.
+    pub send_stall_max_ms: u64,
+}
+
+impl Default for NetworkLimits {
+    fn default() -> Self {
+        NetworkLimits {
+            request_max_bytes: limits::REQUEST_MAX_BYTES,
+            max_connections: usize::MAX,
+            max_connections_per_ip: usize::MAX,
+            connections_max_idle_ms: Some(600_000),
+            send_stall_max_ms: limits::SEND_STALL_MAX_MS,
+        }
+    }
+}
+
+/// A listening socket of the core.
+pub(super) struct Listening {
+    pub(super) socket: ListeningSocket,
+    pub(super) index: ListenerIndex,
+    /// A multishot accept is armed.
+    pub(super) is_armed: bool,
+}
+
+/// One core's ring, connections, and what is to be done for them in this turn.
+pub(super) struct Core {
+    pub(super) ring: Ring,
+    pub(super) table: Table,
+    pub(super) listeners: Vec<Listening>,
+    pub(super) limits: NetworkLimits,
+    /// Descriptors from here on are the reserve.
+    pub(super) descriptor_ceiling: RawFd,
+    pub(super) quota: Arc<Quota>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) now: Now,
+    pub(super) pool: Pool,
+    /// Connections that have something to send.
+    pub(super) dirty: Vec<Key>,
+    /// Connections whose kept frames may go on.
+    pub(super) resuming: Vec<Key>,
+    /// Connections whose receive ended for want of a buffer, in the order in which they are armed again.
+    pub(super) starved: VecDeque<Key>,
+    /// Connections that the service has not been told are gone.
+    pub(super) gone: Vec<ConnectionId>,
+    /// Who waits for which position of the journal.
+    pub(super) waits: VecDeque<(JournalPosition, ConnectionId)>,
+    pub(super) durable: JournalPosition,
+    pub(super) idle: Option<Wheel>,
+    pub(super) stalls: Wheel,
+    /// When accepting is tried again.
+    pub(super) accept_again_ms: Option<u64>,
+    /// When stopping must be over.
+    pub(super) stop_by_ms: Option<u64>,
+    pub(super) log: LogBudget,
+}
+
+impl Core {
+    pub(super) fn new(
+        ring: Ring,
+        listeners: Vec<(ListenerIndex, ListeningSocket)>,
+        limits: NetworkLimits,
+        quota: Arc<Quota>,
+        counters: Arc<Counters>,
+    ) -> Core {
+        let listening = |(index, socket)| Listening { socket, index, is_armed: false };
+        Core {
+            ring,
+            table: Table::default(),
+            listeners: listeners.into_iter().map(listening).collect(),
+            descriptor_ceiling: super::preflight::descriptor_ceiling(),
+            quota,
+            counters,
+            now: clock::now(),
+            pool: Pool::default(),
+            dirty: Vec::new(),
+            resuming: Vec::new(),
+            starved: VecDeque::new(),
+            gone: Vec::new(),
+            waits: VecDeque::new(),
+            durable: JournalPosition::default(),
+            idle: limits.connections_max_idle_ms.map(Wheel::new),
+            stalls: Wheel::new(limits.send_stall_max_ms),
+            accept_again_ms: None,
+            stop_by_ms: None,
+            log: LogBudget::default(),
+            limits,
+        }
+    }
+
+    /// When the core must turn at the latest for its own sake.
+    pub(super) fn deadline_ms(&mut self) -> Option<u64> {
+        let wheels = [self.idle.as_mut().and_then(Wheel::next_ms), self.stalls.next_ms()];
+        wheels.into_iter().chain([self.accept_again_ms, self.stop_by_ms]).flatten().min()
+    }
+
+    /// Ends a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
+    /// that were given back.
+    pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>) {
+        self.send_all();
+        self.ring.publish_buffers();
+        self.rearm_starved();
+        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).min();
+        self.ring.set_deadline(deadline_ms);
+    }
+
+    /// Takes the completions of the ring, those of sockets into `completions`.
+    pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
+        self.ring.collect(completions);
+        self.counters.turns.add(1);
+        self.counters.completions.add(completions.len() as u64);
+    }
+}
+
+impl Network for Core {
+    fn answer(&mut self, connection: ConnectionId, write: &mut dyn FnMut(&mut Vec<u8>)) -> bool {
+        let key = key_of(connection);
+        let Some(found) = self.table.get_mut(key) else { return false };
+        let is_answered = found.conversation.answer(&mut self.pool, write);
+        if is_answered {
+            self.settle(key);
+        }
+        is_answered
+    }
+
+    fn durable(&mut self, position: JournalPosition) {
+        self.durable = self.durable.max(position);
+        while let Some((wanted, connection)) = self.waits.front().copied()
+            && wanted <= self.durable
+        {
+            self.waits.pop_front();
+            let key = key_of(connection);
+            if let Some(found) = self.table.get_mut(key) {
+                found.conversation.release(self.durable, &mut self.pool);
+                self.settle(key);
+            }
+        }
+    }
+
+    fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
+        self.ring.write_and_sync(file, offset, data, token);
+    }
+}
+
+/// How many log lines about peers a core may still write: a peer must not be able to fill the disk.
+#[derive(Default)]
+pub(super) struct LogBudget {
+    window: u64,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl LogBudget {
+    const LINES_PER_WINDOW: u32 = 20;
+    const WINDOW_MS: u64 = 1_000;
+
+    /// Whether a line may be written now, and how many were not written since the last one.
+    pub(super) fn allows(&mut self, now_ms: u64) -> Option<u64> {
+        let window = now_ms / Self::WINDOW_MS;
+        if window != self.window {
+            (self.window, self.lines) = (window, 0);
+        }
+        if self.lines == Self::LINES_PER_WINDOW {
+            self.suppressed += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded_per_second_and_the_rest_is_counted() {
+        let mut budget = LogBudget::default();
+        let allowed = (0..25).filter(|_| budget.allows(500).is_some()).count();
+        assert_eq!(allowed as u32, LogBudget::LINES_PER_WINDOW);
+        assert_eq!(budget.allows(1_500), Some(5));
+        assert_eq!(budget.allows(1_501), Some(0));
+    }
+}

@@ -1,0 +1,58 @@
+//! The turns of one core.
+
+use std::io;
+
+use super::clock;
+use super::core::Core;
+use super::stop::Stop;
+use crate::ring::{Kind, Sleeper};
+use crate::shard::service::Service;
+
+/// Turns a core until it is told to stop and has stopped; gives the service back. Runs as one task of the core's glommio
+/// executor, which it shares only while glommio operations are outstanding.
+pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) -> io::Result<S> {
+    let mut sleeper = Sleeper::default();
+    let mut completions = Vec::new();
+    core.listen();
+    loop {
+        core.now = clock::now();
+        service.begin(core.now);
+        core.collect(&mut completions);
+        for completion in completions.drain(..) {
+            match completion.kind {
+                Kind::Receive => core.on_receive(&mut service, &completion),
+                Kind::Send => core.on_send(&completion),
+                Kind::Accept => core.on_accept(&completion),
+                Kind::CancelReceive => core.on_cancel_receive(&completion),
+                Kind::CancelAccept => core.on_cancel_accept(&completion),
+                _ => unreachable!("the ring keeps its own completions to itself"),
+            }
+        }
+        while let Some((token, result)) = core.ring.pop_written() {
+            service.synced(token, result);
+        }
+        core.accept_again();
+        core.close_overdue();
+        if stop.is_set() && core.stop_by_ms.is_none() {
+            core.begin_stop();
+        }
+        serve(&mut core, &mut service);
+        if core.has_stopped() {
+            return Ok(service);
+        }
+        core.finish_turn(service.deadline_ms());
+        sleeper.wait(&mut core.ring).await?;
+    }
+}
+
+/// Lets the service do what is due, and frames go on that its answers set free, until there are none.
+fn serve<S: Service>(core: &mut Core, service: &mut S) {
+    loop {
+        core.gone.drain(..).for_each(|connection| service.closed(connection));
+        service.turn(core.now, core);
+        if !core.resume_all(service) {
+            break;
+        }
+    }
+    core.gone.drain(..).for_each(|connection| service.closed(connection));
+}

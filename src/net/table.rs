@@ -1,0 +1,102 @@
+//! The connections of one core, by slot and generation.
+
+use super::connection::Connection;
+use crate::ring::Key;
+
+/// Slots; a closed connection's slot is used again under the next generation.
+#[derive(Default)]
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+enum Slot {
+    Used(Connection),
+    /// Holds the key of its next user.
+    Free(Key),
+}
+
+impl Table {
+    /// Makes a connection under a new key.
+    pub(super) fn insert(&mut self, make: impl FnOnce(Key) -> Connection) -> &mut Connection {
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let entry = &mut self.slots[slot as usize];
+        if let Slot::Free(key) = *entry {
+            *entry = Slot::Used(make(key));
+        }
+        match entry {
+            Slot::Used(connection) => connection,
+            Slot::Free(_) => unreachable!("filled above"),
+        }
+    }
+
+    /// The connection of a key, if it is still there.
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Connection> {
+        match self.slots.get_mut(key.slot as usize) {
+            Some(Slot::Used(connection)) if connection.key == key => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Takes a connection out; its key is never valid again.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Connection> {
+        self.get_mut(key)?;
+        self.free.push(key.slot);
+        match std::mem::replace(&mut self.slots[key.slot as usize], Slot::Free(key.next())) {
+            Slot::Used(connection) => Some(connection),
+            Slot::Free(_) => unreachable!("found above"),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The keys of all.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let used = |slot: &Slot| match slot {
+            Slot::Used(connection) => Some(connection.key),
+            Slot::Free(_) => None,
+        };
+        self.slots.iter().filter_map(used).collect()
+    }
+
+    fn grow(&mut self) -> u32 {
+        if self.slots.len() == self.slots.capacity() {
+            // By a quarter rather than to double: slots are most of what an idle connection costs.
+            self.slots.reserve_exact((self.slots.len() / 4).max(64));
+        }
+        let slot = u32::try_from(self.slots.len()).expect("fewer connections than descriptors");
+        self.slots.push(Slot::Free(Key { slot, generation: 0 }));
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::net::conversation::Conversation;
+    use crate::shard::service::{ListenerIndex, Session};
+
+    fn insert(table: &mut Table) -> Key {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let session = Session { listener: ListenerIndex(0), peer, software: None };
+        let socket = std::fs::File::open("/dev/null").expect("it exists").into();
+        table.insert(|key| Connection::new(key, socket, Conversation::new(session), 0)).key
+    }
+
+    #[test]
+    fn an_old_key_never_finds_the_next_user_of_its_slot() {
+        let mut table = Table::default();
+        let old = insert(&mut table);
+        assert!(table.remove(old).is_some());
+        let new = insert(&mut table);
+        assert_eq!(new.slot, old.slot);
+        assert!(table.get_mut(old).is_none() && table.remove(old).is_none());
+        assert!(table.get_mut(new).is_some());
+        assert_eq!((table.len(), table.keys()), (1, vec![new]));
+    }
+}

@@ -1,0 +1,228 @@
+//! What a reading means and what to do about it. Reads nothing itself.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::{Finding, Severity};
+use crate::config::host_and_port;
+use crate::config::ports::PortError;
+
+/// Multishot receive, deferred task work and provided buffer rings are all there and sound.
+const KERNEL_MIN: (u32, u32) = (6, 1);
+
+/// What glommio asks for before it makes an executor.
+const LOCKED_MEMORY_MIN_BYTES: u64 = 512 << 10;
+
+/// Files that are no connections: rings, the journal, listeners.
+const FILES_RESERVED: u64 = 256;
+
+/// Fewer connections than this are hardly a fleet.
+const FILES_WANTED: u64 = 10_000;
+
+pub(super) fn kernel(release: &str) -> Finding {
+    let release = release.trim();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (major, minor) = KERNEL_MIN;
+    if version >= KERNEL_MIN {
+        return fine("kernel", format!("Linux {release}"));
+    }
+    let remedy = format!("Linux {major}.{minor} or newer is needed; there is no fall-back.");
+    failure("kernel", format!("Linux {release}"), remedy)
+}
+
+/// `disabled` is kernel.io_uring_disabled, empty where the kernel has no such switch.
+pub(super) fn io_uring(disabled: &str, ring: io::Result<()>) -> Finding {
+    let Err(error) = ring else {
+        return fine("io_uring", "a ring can be made".to_owned());
+    };
+    let remedy = match (disabled, error.raw_os_error()) {
+        ("2", _) => "It is switched off for all: sysctl kernel.io_uring_disabled=0.",
+        ("1", Some(libc::EPERM)) => {
+            "It is switched off for other users than root: sysctl kernel.io_uring_disabled=0, or give the process a group \
+             and set kernel.io_uring_group to it."
+        }
+        (_, Some(libc::EPERM)) => {
+            "A seccomp filter forbids it, as Docker's default does: docker run --security-opt seccomp=unconfined, or a \
+             profile that allows io_uring_setup, io_uring_enter and io_uring_register."
+        }
+        (_, Some(libc::ENOSYS)) => "This kernel (or sandbox) has no io_uring: use another.",
+        (_, Some(libc::EINVAL)) => "This kernel lacks what a core's ring needs: Linux 6.1 or newer has it.",
+        (_, Some(libc::ENOMEM)) => {
+            "Raise the limit of locked memory: ulimit -l unlimited, or LimitMEMLOCK=infinity in systemd."
+        }
+        _ => "A core cannot work without a ring.",
+    };
+    failure("io_uring", format!("no ring can be made: {error}"), remedy.to_owned())
+}
+
+/// `limits` is /proc/self/limits. The server raises its soft limits to the hard ones by itself.
+pub(super) fn locked_memory(limits: &str) -> Finding {
+    const SUBJECT: &str = "locked memory";
+    const REMEDY: &str = "Raise the hard limit: ulimit -Hl unlimited as root, LimitMEMLOCK=infinity in systemd, or docker run --ulimit memlock=-1.";
+    match limit(limits, "Max locked memory") {
+        Some((_, Some(hard))) if hard < LOCKED_MEMORY_MIN_BYTES => {
+            let found = format!("limited to {} KiB, {} KiB are needed", hard >> 10, LOCKED_MEMORY_MIN_BYTES >> 10);
+            failure(SUBJECT, found, REMEDY.to_owned())
+        }
+        Some((_, Some(hard))) => fine(SUBJECT, format!("limited to {} KiB", hard >> 10)),
+        Some((_, None)) => fine(SUBJECT, "not limited".to_owned()),
+        None => warning(SUBJECT, "the limit cannot be read".to_owned(), REMEDY.to_owned()),
+    }
+}
+
+pub(super) fn open_files(limits: &str, max_connections: usize) -> Finding {
+    const SUBJECT: &str = "open files";
+    const REMEDY: &str =
+        "Raise it: ulimit -Hn 1048576, LimitNOFILE=1048576 in systemd, or docker run --ulimit nofile=1048576.";
+    let Some((_, hard)) = limit(limits, "Max open files") else {
+        return warning(SUBJECT, "the limit cannot be read".to_owned(), REMEDY.to_owned());
+    };
+    let Some(hard) = hard else {
+        return fine(SUBJECT, "not limited".to_owned());
+    };
+    let connections = hard.saturating_sub(FILES_RESERVED);
+    let found = format!("limited to {hard}, enough for {connections} connections");
+    let wanted = FILES_WANTED.min(max_connections as u64);
+    match () {
+        () if connections == 0 => failure(SUBJECT, found, REMEDY.to_owned()),
+        () if connections < wanted => warning(SUBJECT, found, REMEDY.to_owned()),
+        () => fine(SUBJECT, found),
+    }
+}
+
+pub(super) fn processors(cores: usize, allowed: usize) -> Finding {
+    let found = format!("{allowed} may be used, {cores} wanted");
+    if cores <= allowed {
+        return fine("processors", found);
+    }
+    let remedy = format!("Cores would share a processor and wait for each other: use --cores {}.", allowed.max(1));
+    warning("processors", found, remedy)
+}
+
+pub(super) fn no_ports(error: &PortError) -> Finding {
+    failure("ports", error.to_string(), "Set other ports, or another rallypoint.core.port.stride.".to_owned())
+}
+
+/// `problem` is the first port that could not be bound.
+pub(super) fn ports(listener: &str, host: &str, ports: &[u16], problem: Option<&(u16, io::Error)>) -> Finding {
+    let Some((port, error)) = problem else {
+        let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+        return fine("ports", format!("{listener} on {host}: {} can be bound", list.join(", ")));
+    };
+    let remedy = match error.kind() {
+        ErrorKind::AddrInUse => {
+            format!("Something listens there already (ss -ltnp 'sport = :{port}' shows what): end it, or use --listen.")
+        }
+        ErrorKind::AddrNotAvailable => format!("{host} is not an address of this machine: use another in --listen."),
+        ErrorKind::PermissionDenied => {
+            "Ports below 1024 need CAP_NET_BIND_SERVICE: use a higher one in --listen.".to_owned()
+        }
+        _ => format!("Is {host} a name that this machine knows? An address in --listen needs no name service."),
+    };
+    failure("ports", format!("{listener} cannot bind {}: {error}", host_and_port(host, *port)), remedy)
+}
+
+pub(super) fn data_dir(dir: &Path, is_there: bool, probe: io::Result<()>) -> Finding {
+    let dir = dir.display();
+    match probe {
+        Ok(()) if is_there => fine("data directory", format!("{dir} can be written")),
+        Ok(()) => fine("data directory", format!("{dir} can be made")),
+        Err(error) => {
+            let remedy = "Give the user of this process the right to write there, or use another --data-dir.";
+            failure("data directory", format!("{dir} cannot be written: {error}"), remedy.to_owned())
+        }
+    }
+}
+
+/// Soft and hard limit of a row of /proc/self/limits; an inner `None` is unlimited.
+fn limit(limits: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let row = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    let mut words = row.split_whitespace();
+    let mut next = || match words.next()? {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    Some((next()?, next()?))
+}
+
+fn fine(subject: &'static str, found: String) -> Finding {
+    Finding { subject, severity: Severity::Fine, found, remedy: String::new() }
+}
+
+fn warning(subject: &'static str, found: String, remedy: String) -> Finding {
+    Finding { subject, severity: Severity::Warning, found, remedy }
+}
+
+fn failure(subject: &'static str, found: String, remedy: String) -> Finding {
+    Finding { subject, severity: Severity::Failure, found, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &str = "\
+Limit                     Soft Limit           Hard Limit           Units
+Max open files            1024                 20256                files
+Max locked memory         1024                 524287               bytes
+";
+
+    #[test]
+    fn kernels_from_6_1_on() {
+        for release in ["6.1.0-13-amd64\n", "6.12", "7.0.0-rc1", "10.2.3"] {
+            assert_eq!(kernel(release).severity, Severity::Fine, "{release}");
+        }
+        for release in ["6.0.19", "5.15.0-91-generic", "4.19", ""] {
+            assert_eq!(kernel(release).severity, Severity::Failure, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_ring_that_cannot_be_made_has_the_remedy_of_its_cause() {
+        let remedy = |disabled, code| io_uring(disabled, Err(io::Error::from_raw_os_error(code))).remedy;
+        assert_eq!(io_uring("2", Ok(())).severity, Severity::Fine);
+        assert!(remedy("2", libc::EPERM).contains("for all"));
+        assert!(remedy("1", libc::EPERM).contains("io_uring_group"));
+        assert!(remedy("0", libc::EPERM).contains("seccomp"));
+        assert!(remedy("", libc::EPERM).contains("seccomp"));
+        assert!(remedy("0", libc::ENOMEM).contains("ulimit -l"));
+        assert!(remedy("0", libc::EINVAL).contains("6.1"));
+    }
+
+    #[test]
+    fn locked_memory_at_and_below_what_is_needed() {
+        assert_eq!(locked_memory(LIMITS).severity, Severity::Failure);
+        assert_eq!(locked_memory(&LIMITS.replace("524287", "524288")).severity, Severity::Fine);
+        assert_eq!(locked_memory(&LIMITS.replace("524287", "unlimited")).found, "not limited");
+        assert_eq!(locked_memory("").severity, Severity::Warning);
+    }
+
+    #[test]
+    fn open_files_by_the_hard_limit() {
+        let with = |hard: &str, max_connections| open_files(&LIMITS.replace("20256", hard), max_connections);
+        assert_eq!(with("20256", usize::MAX).found, "limited to 20256, enough for 20000 connections");
+        assert_eq!(with("10256", usize::MAX).severity, Severity::Fine);
+        assert_eq!(with("10255", usize::MAX).severity, Severity::Warning);
+        assert_eq!(with("10255", 500).severity, Severity::Fine);
+        assert_eq!(with("256", 0).severity, Severity::Failure);
+        assert_eq!(with("unlimited", usize::MAX).severity, Severity::Fine);
+        assert_eq!(open_files("", 1).severity, Severity::Warning);
+    }
+
+    #[test]
+    fn more_cores_than_processors_is_a_warning() {
+        assert_eq!(processors(2, 2).severity, Severity::Fine);
+        let found = processors(3, 2);
+        assert_eq!((found.severity, found.remedy.ends_with("--cores 2.")), (Severity::Warning, true));
+    }
+
+    #[test]
+    fn ports_say_which_and_why() {
+        assert_eq!(ports("A", "127.0.0.1", &[9092, 9093], None).found, "A on 127.0.0.1: 9092, 9093 can be bound");
+        let of = |kind| ports("A", "::1", &[80], Some(&(80, io::Error::from(kind))));
+        assert!(of(ErrorKind::AddrInUse).remedy.contains("ss -ltnp 'sport = :80'"));
+        assert!(of(ErrorKind::AddrNotAvailable).found.starts_with("A cannot bind [::1]:80: "));
+        assert!(of(ErrorKind::PermissionDenied).remedy.contains("CAP_NET_BIND_SERVICE"));
+    }
+}

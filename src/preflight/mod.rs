@@ -1,0 +1,206 @@
+//! Looks whether a server could run here, before anything is started, and says what to do if not.
+//!
+//! The judgements are in [`judge`], and are given what was read; this file reads it.
+
+mod judge;
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, ToSocketAddrs};
+use std::path::Path;
+
+use crate::config::Settings;
+use crate::config::ports::PortTable;
+
+/// How a finding bears on the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// All is well.
+    Fine,
+    /// A server can run, but not as well as it might.
+    Warning,
+    /// No server can run.
+    Failure,
+}
+
+/// What was found about one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a word or two.
+    pub subject: &'static str,
+    /// How it bears on the start.
+    pub severity: Severity,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty if nothing.
+    pub remedy: String,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// In the order in which they were looked at.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Whether nothing stands in the way of a server.
+    pub fn can_serve(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Failure)
+    }
+
+    /// Writes warnings and failures to the log.
+    pub fn log(&self) {
+        for Finding { subject, severity, found, remedy } in &self.findings {
+            match severity {
+                Severity::Fine => tracing::debug!("{subject}: {found}"),
+                Severity::Warning => tracing::warn!("{subject}: {found}. {remedy}"),
+                Severity::Failure => tracing::error!("{subject}: {found}. {remedy}"),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Finding { subject, severity, found, remedy } in &self.findings {
+            let mark = match severity {
+                Severity::Fine => "ok",
+                Severity::Warning => "WARNING",
+                Severity::Failure => "FAILURE",
+            };
+            writeln!(f, "{mark:<8}{subject}: {found}")?;
+            if !remedy.is_empty() {
+                writeln!(f, "        {remedy}")?;
+            }
+        }
+        let verdict = if self.can_serve() { "A server can run here." } else { "No server can run here yet." };
+        write!(f, "{verdict}")
+    }
+}
+
+/// Looks at everything that a server with these settings needs. Binds its ports for a moment; changes nothing else.
+pub fn examine(settings: &Settings) -> Report {
+    let mut report = examine_machine(settings);
+    report.findings.extend(ports(settings));
+    report
+}
+
+/// As [`examine`], but for the ports: a start binds them itself, and waits for those of a server that has just ended.
+pub fn examine_machine(settings: &Settings) -> Report {
+    let mut findings = vec![
+        judge::kernel(&read("/proc/sys/kernel/osrelease")),
+        judge::io_uring(read("/proc/sys/kernel/io_uring_disabled").trim(), try_ring()),
+    ];
+    let limits = read("/proc/self/limits");
+    findings.push(judge::locked_memory(&limits));
+    findings.push(judge::open_files(&limits, settings.max_connections));
+    findings.push(judge::processors(settings.cores, core_affinity::get_core_ids().map_or(0, |ids| ids.len())));
+    findings.push(data_dir(&settings.data_dir));
+    Report { findings }
+}
+
+/// Makes the directory of the server's state, with its parents.
+#[allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
+pub fn make_data_dir(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)
+}
+
+/// What cannot be read is judged as empty.
+#[allow(clippy::disallowed_methods, reason = "files of /proc, read before the cores start")]
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Makes a ring as a core does.
+fn try_ring() -> io::Result<()> {
+    let mut builder = io_uring::IoUring::<io_uring::squeue::Entry>::builder();
+    builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().setup_cqsize(64).build(8).map(drop)
+}
+
+fn ports(settings: &Settings) -> Vec<Finding> {
+    let table = match PortTable::of(settings) {
+        Ok(table) => table,
+        Err(error) => return vec![judge::no_ports(&error)],
+    };
+    let mut findings = Vec::new();
+    for (index, listener) in settings.listeners.iter().enumerate() {
+        let own = (0..settings.cores).filter_map(|core| table.own_port(index, core));
+        let ports: Vec<u16> = std::iter::once(listener.bind_port).chain(own).collect();
+        let problem = ports.iter().find_map(|&port| Some((port, try_port(&listener.bind_host, port).err()?)));
+        findings.push(judge::ports(&listener.name, &listener.bind_host, &ports, problem.as_ref()));
+    }
+    findings
+}
+
+/// Binds and lets go. The standard library sets SO_REUSEADDR, as the server does: what is left of closed connections does
+/// not count, another listener does.
+#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
+fn try_port(host: &str, port: u16) -> io::Result<()> {
+    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in (host, port).to_socket_addrs()? {
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// A directory that is there must take a file; one that is not must have a parent that would take it.
+#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
+fn data_dir(dir: &Path) -> Finding {
+    let there = dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let nearest = there.into_iter().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let probe = nearest.join(".rallypoint-check");
+    let result = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    judge::data_dir(dir, nearest == dir, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Listener;
+
+    fn on_port(port: u16) -> Settings {
+        let mut settings = Settings::default();
+        let listener: &mut Listener = &mut settings.listeners[0];
+        (listener.bind_port, listener.advertised_port) = (port, port);
+        settings
+    }
+
+    #[test]
+    fn a_port_in_use_is_a_failure_and_a_free_one_is_not() {
+        #[allow(clippy::disallowed_methods, reason = "a test")]
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = taken.local_addr().expect("bound").port();
+        let found = ports(&on_port(port));
+        assert_eq!(found[0].severity, Severity::Failure, "{found:?}");
+        assert!(found[0].found.contains(&format!("127.0.0.1:{port}")), "{found:?}");
+        drop(taken);
+        assert_eq!(ports(&on_port(port))[0].severity, Severity::Fine);
+    }
+
+    #[test]
+    fn a_data_directory_may_be_missing_but_not_impossible() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        assert_eq!(data_dir(scratch.path()).severity, Severity::Fine);
+        assert_eq!(data_dir(&scratch.path().join("a/b")).severity, Severity::Fine);
+        assert!(!scratch.path().join("a").exists());
+        make_data_dir(&scratch.path().join("a/b")).expect("made");
+        #[allow(clippy::disallowed_methods, reason = "a test")]
+        std::fs::write(scratch.path().join("file"), b"").expect("written");
+        assert_eq!(data_dir(&scratch.path().join("file/data")).severity, Severity::Failure);
+    }
+
+    #[test]
+    fn the_report_fails_by_its_worst_finding() {
+        let finding = |severity| Finding { subject: "x", severity, found: "y".into(), remedy: "z".into() };
+        let mut report = Report { findings: vec![finding(Severity::Fine), finding(Severity::Warning)] };
+        assert!(report.can_serve());
+        assert!(report.to_string().ends_with("A server can run here."));
+        report.findings.push(finding(Severity::Failure));
+        assert!(!report.can_serve());
+        assert_eq!(report.to_string().lines().filter(|line| line.starts_with("FAILURE x: y")).count(), 1);
+    }
+}

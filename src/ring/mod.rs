@@ -1,0 +1,31 @@
+//! One core's io_uring: sockets, the journal's write-and-sync, the one timer, and wakes from other threads.
+//!
+//! The ring owns every byte that the kernel may still touch (receive buffers, replies being sent, writes in flight, timer
+//! values), so its interface is safe, and what is in flight is waited for before any of it is freed. It knows nothing of
+//! Kafka: frames, connections and their order are `net`'s.
+//!
+//! - [`Ring`] submits and collects; a ring stays on the thread that made it.
+//! - [`Waker`] wakes a ring from any thread, with or without a ring of its own.
+//! - [`outstanding`] counts glommio operations: while there are any, [`Sleeper`] sleeps through glommio.
+
+#![allow(clippy::disallowed_methods, reason = "clocks and sockets belong here")]
+
+mod buffers;
+pub mod outstanding;
+mod sends;
+mod sleep;
+mod submit;
+mod timer;
+mod token;
+mod wake;
+mod writes;
+
+pub use buffers::BufferId;
+pub use sends::Sent;
+pub use sleep::Sleeper;
+pub use submit::{Completion, Ring, RingSettings, accepted};
+pub use token::{Key, Kind};
+pub use wake::Waker;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Puts a server together: the data directory, control, a shard and a ring for each core, and the signals that end it.
+
+use std::future::ready;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+
+use crate::auth::AllowAll;
+use crate::config::ports::PortTable;
+use crate::config::{Listener, Settings, host_and_port};
+use crate::control::file::{self, ControlFile, OpenError};
+use crate::control::{Control, NodeEndpoints, Views};
+use crate::group::{Groups, Ids};
+use crate::journal::store::MemoryStore;
+use crate::net::preflight::allowed_cpus;
+use crate::net::server::CoreFailure;
+use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop};
+use crate::ring::{RingSettings, Waker};
+use crate::shard::mailbox::{Mailboxes, Wake};
+use crate::shard::{Mail, Owner, Shard, ShardParts};
+use crate::wire::Uuid;
+
+/// Why a server did not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory.
+    #[error(transparent)]
+    DataDirectory(#[from] OpenError),
+    /// A listener's host is no address of this machine.
+    #[error("listener {listener}: {host} cannot be resolved: {error}; give it an address of this machine")]
+    Resolve {
+        /// Its name.
+        listener: String,
+        /// What was to be bound.
+        host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The machine, the ports or the threads.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Wakers or signals could not be set up.
+    #[error("the start failed: {0}")]
+    System(#[from] io::Error),
+    /// A core.
+    #[error(transparent)]
+    Core(#[from] CoreFailure),
+}
+
+/// What the cores' shards are made from.
+struct Foundation {
+    settings: Arc<Settings>,
+    cluster_id: Arc<str>,
+    views: Arc<Views>,
+    mailboxes: Mailboxes<Mail>,
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Whatever keeps the server from starting, and the failure of a core.
+pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
+    let settings = Arc::new(settings);
+    let endpoints = (0..settings.cores).map(|core| endpoints(&settings, ports, core)).collect();
+    let (control, control_file) = file::open(&settings, endpoints, Box::new(random_ids()))?;
+    let cluster_id: Arc<str> = Uuid(control.cluster_id()).to_string().into();
+    let wakers = (0..settings.cores).map(|_| Waker::new()).collect::<io::Result<Vec<_>>>()?;
+    let foundation = Arc::new(Foundation {
+        settings: settings.clone(),
+        cluster_id: cluster_id.clone(),
+        views: control.views(),
+        mailboxes: Mailboxes::new(wakers.iter().cloned().map(wake).collect()),
+    });
+    let plans = plans(&foundation, ports, wakers, control, &control_file)?;
+    let server = net::start(server_settings(&settings)?, plans)?;
+    stop_on_signals(server.stop_signal())?;
+    tracing::warn!("group state: not durable yet, a restart forgets members and committed offsets");
+    tracing::info!(%cluster_id, cores = settings.cores, "ready: {}", bootstrap(&settings.listeners));
+    server.join()?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn plans(
+    foundation: &Arc<Foundation>,
+    ports: &PortTable,
+    wakers: Vec<Waker>,
+    control: Control,
+    control_file: &ControlFile,
+) -> Result<Vec<CorePlan<impl FnOnce(CoreContext) -> std::future::Ready<io::Result<Shard>> + Send + use<>>>, ServeError>
+{
+    let cpus = allowed_cpus();
+    let settings = &foundation.settings;
+    let mut owner = Some(Owner { control, file: control_file.raw_fd() });
+    let mut plans = Vec::with_capacity(settings.cores);
+    for (core, waker) in wakers.into_iter().enumerate() {
+        let own_port = |(index, listener): (usize, &Listener)| {
+            ports.own_port(index, core).map(|port| resolve(listener, port)).transpose()
+        };
+        let own = settings.listeners.iter().enumerate().filter_map(|listener| own_port(listener).transpose());
+        let own = own.collect::<Result<Vec<_>, _>>()?;
+        let foundation = foundation.clone();
+        let owner = owner.take();
+        let service = move |context: CoreContext| ready(Ok(shard(&foundation, context.core, owner)));
+        // More cores than CPUs work, slowly: the surplus is left to the scheduler.
+        let cpu = (settings.cores <= cpus.len()).then(|| cpus[core]);
+        plans.push(CorePlan { cpu, own, waker, service });
+    }
+    Ok(plans)
+}
+
+fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>) -> Shard {
+    let settings = &foundation.settings;
+    let now = net::now();
+    let parts = ShardParts {
+        core,
+        settings: settings.clone(),
+        cluster_id: foundation.cluster_id.clone(),
+        views: foundation.views.clone(),
+        mailboxes: foundation.mailboxes.clone(),
+        owner,
+        groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(RandomIds::new()), now),
+        store: Box::new(MemoryStore::default()),
+        authorizer: Box::new(AllowAll),
+    };
+    Shard::new(parts, now)
+}
+
+fn endpoints(settings: &Settings, ports: &PortTable, core: usize) -> NodeEndpoints {
+    let listeners = settings.listeners.iter().enumerate();
+    listeners.map(|(index, listener)| (listener.advertised_host.clone(), ports.advertised_port(index, core))).collect()
+}
+
+fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
+    let bootstrap = settings.listeners.iter().map(|listener| resolve(listener, listener.bind_port));
+    Ok(ServerSettings {
+        bootstrap: bootstrap.collect::<Result<Vec<_>, _>>()?,
+        limits: NetworkLimits {
+            request_max_bytes: settings.request_max_bytes,
+            max_connections: settings.max_connections,
+            max_connections_per_ip: settings.max_connections_per_ip,
+            connections_max_idle_ms: u64::try_from(settings.connections_max_idle_ms).ok(),
+            ..NetworkLimits::default()
+        },
+        ring: RingSettings::default(),
+        port_patience: Duration::from_secs(3),
+    })
+}
+
+fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {
+    let failed =
+        |error| ServeError::Resolve { listener: listener.name.clone(), host: listener.bind_host.clone(), error };
+    let mut addresses = (listener.bind_host.as_str(), port).to_socket_addrs().map_err(failed)?;
+    addresses.next().ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound)))
+}
+
+fn bootstrap(listeners: &[Listener]) -> String {
+    let each = listeners.iter().map(|listener| {
+        format!("{}://{}", listener.name, host_and_port(&listener.advertised_host, listener.advertised_port))
+    });
+    each.collect::<Vec<_>>().join(",")
+}
+
+fn wake(waker: Waker) -> Wake {
+    Arc::new(move || waker.wake())
+}
+
+/// SIGTERM and SIGINT stop the server; a second one ends the process at once.
+fn stop_on_signals(stop: Stop) -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    let listen = move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            tracing::info!("stopping");
+            stop.stop();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
+}
+
+struct RandomIds(StdRng);
+
+impl RandomIds {
+    fn new() -> Self {
+        RandomIds(StdRng::from_os_rng())
+    }
+}
+
+impl Ids for RandomIds {
+    fn next(&mut self) -> [u8; 16] {
+        let mut id = [0; 16];
+        self.0.fill_bytes(&mut id);
+        id
+    }
+}
+
+fn random_ids() -> impl FnMut() -> [u8; 16] + Send {
+    let mut ids = RandomIds::new();
+    move || ids.next()
+}

@@ -1,0 +1,92 @@
+//! From the groups to the journal and back: records go in as soon as an input has made them, and what waits for them is told
+//! when they are as durable as the journal promises.
+
+use std::collections::VecDeque;
+
+use super::Shard;
+use super::service::{JournalPosition, Verdict};
+use crate::errors::ErrorCode;
+use crate::group::{Record, Taken, WriteId};
+use crate::journal::codec::Records;
+use crate::journal::store::{Refused, Store};
+
+/// The records of this core on their way to the disk.
+pub(super) struct Persistence {
+    store: Box<dyn Store>,
+    /// For taking records, reused.
+    records: Vec<Record>,
+    /// Writes that something in the groups waits for, by rising position.
+    awaited: VecDeque<(JournalPosition, WriteId)>,
+}
+
+impl Persistence {
+    pub(super) fn new(store: Box<dyn Store>) -> Self {
+        Persistence { store, records: Vec::new(), awaited: VecDeque::new() }
+    }
+}
+
+impl Shard {
+    /// Hands what the last input has written to the journal. The verdict is that of a request whose reply promises it; an
+    /// error means that nothing was kept, and has been undone.
+    pub(super) fn persist(&mut self) -> Result<Verdict, ErrorCode> {
+        let Some(taken) = self.groups.take_records(&mut self.persistence.records) else {
+            return Ok(Verdict::Answered);
+        };
+        let appended = self.append();
+        self.persistence.records.clear();
+        match appended {
+            Ok(position) => {
+                self.await_write(taken, position);
+                let is_durable = self.persistence.store.durable() >= position;
+                Ok(if is_durable { Verdict::Answered } else { Verdict::Durable(position) })
+            }
+            Err(refused) => {
+                let error = answer_of(refused);
+                self.groups.written(taken.write, Err(error), self.now);
+                Err(error)
+            }
+        }
+    }
+
+    /// The verdict of a reply that shows what may not be durable yet.
+    pub(super) fn when_all_is_durable(&self) -> Verdict {
+        let store = &self.persistence.store;
+        if store.durable() >= store.appended() { Verdict::Answered } else { Verdict::Durable(store.appended()) }
+    }
+
+    fn append(&mut self) -> Result<JournalPosition, Refused> {
+        let guard = self.guard.as_ref().expect("pinned while requests are handled");
+        let offsets = self.views.table(guard).offsets.as_ref().expect("a group has a partition of the offsets topic");
+        let Persistence { store, records, .. } = &mut self.persistence;
+        let mut position = store.appended();
+        for run in records.chunk_by(|one, next| one.group_id() == next.group_id()) {
+            let partition = offsets.partition_of(run[0].group_id());
+            let leader_epoch = offsets.leader_epochs[partition as usize];
+            position = store.append(partition, leader_epoch, &Records(run))?;
+        }
+        Ok(position)
+    }
+
+    fn await_write(&mut self, taken: Taken, position: JournalPosition) {
+        if taken.is_awaited {
+            self.persistence.awaited.push_back((position, taken.write));
+            self.release_writes();
+        }
+    }
+
+    /// Tells the groups of the writes that have become durable.
+    fn release_writes(&mut self) {
+        let durable = self.persistence.store.durable();
+        while let Some((_, write)) = self.persistence.awaited.pop_front_if(|(position, _)| *position <= durable) {
+            self.groups.written(write, Ok(()), self.now);
+        }
+    }
+}
+
+/// Retriable: a client asks for the coordinator again, and comes back.
+fn answer_of(refused: Refused) -> ErrorCode {
+    match refused {
+        Refused::Full | Refused::Fenced | Refused::Busy => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        Refused::TooLarge => ErrorCode::UNKNOWN_SERVER_ERROR,
+    }
+}

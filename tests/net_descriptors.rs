@@ -1,0 +1,59 @@
+//! A process that runs out of descriptors. One test only: the limit is the whole process's.
+#![cfg(feature = "server")]
+
+mod net_support;
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use net_support::{Client, Echo, PATIENCE, serve, stop};
+use rallypoint::net::ServerSettings;
+
+const LIMIT: u64 = 400;
+
+fn limit_descriptors() {
+    let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
+    // SAFETY: the kernel reads one rlimit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+}
+
+/// Takes all descriptors but `left`.
+fn exhaust(left: usize) -> Vec<File> {
+    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    files.truncate(files.len() - left);
+    files
+}
+
+#[test]
+fn accepting_rests_without_descriptors_and_keeps_a_reserve() {
+    limit_descriptors();
+    let server = serve(1, ServerSettings::default(), |_| Echo);
+    let address = server.bootstrap_addresses()[0];
+    let mut first = Client::connect(address);
+    assert_eq!(first.ask(b"a"), b"a");
+
+    let files = exhaust(1);
+    let mut waiting = Client::connect(address);
+    waiting.send(b"later");
+    let turns = server.counters(0).turns;
+    std::thread::sleep(Duration::from_secs(1));
+    let counters = server.counters(0);
+    assert!(counters.accepts_suspended >= 2, "tried again by timer: {}", counters.accepts_suspended);
+    assert!(counters.turns - turns < 20, "not at once: {} turns in a second", counters.turns - turns);
+    assert_eq!(first.ask(b"b"), b"b", "who is there is served");
+    drop(files);
+    assert_eq!(waiting.receive(), b"later", "and who waits is, when there are descriptors again");
+
+    let mut clients = Vec::new();
+    let began = Instant::now();
+    while server.counters(0).connections_refused_descriptors == 0 {
+        clients.push(Client::connect(address));
+        assert_eq!(first.ask(b"c"), b"c");
+        assert!(began.elapsed() < PATIENCE, "no connection is refused");
+    }
+    assert!(clients.last_mut().expect("at least one").is_ended());
+    let reserve = exhaust(0).len();
+    assert!(reserve >= 100, "{reserve} descriptors are left for files");
+    drop(clients);
+    stop(server);
+}
