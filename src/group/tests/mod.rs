@@ -15,6 +15,7 @@ mod leave;
 mod load;
 mod model;
 mod naive;
+mod naive_group;
 mod room;
 mod scale;
 mod static_member;
