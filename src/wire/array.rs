@@ -88,7 +88,7 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
     /// The elements by value, in order.
     ///
     /// # Panics
-    /// On [`Array::Each`], which is for writing only.
+    /// On [`Array::Each`] with elements, which is for writing only.
     #[inline]
     pub fn iter(&self) -> Iter<'a, T> {
         Iter(match *self {
@@ -96,6 +96,7 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
                 Elements::Encoded { cursor: Cursor::new(bytes), left: len, version }
             }
             Array::Items(items) => Elements::Items(items.iter()),
+            Array::Each { len: 0, .. } => Elements::Items([].iter()),
             Array::Each { .. } => panic!("these elements can only be written"),
         })
     }
@@ -278,6 +279,8 @@ mod tests {
         let others = ["a".into(), "b".into()];
         for version in [CLASSIC, FLEXIBLE] {
             let from_items = written(Array::Items(&items), version);
+            let none = Array::Each { len: 0, each: &|_| () };
+            assert_eq!(none, Array::<Cow<'_, str>>::EMPTY, "as a tagged field is compared with its default");
             let each: &Each<'_> = &|rows| items.iter().for_each(|item: &Cow<'_, str>| rows.push(item.clone()));
             assert_eq!(written(Array::Each { len: 2, each }, version), from_items);
             let count_bytes = if version.flexible { 1 } else { 4 };

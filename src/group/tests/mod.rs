@@ -13,6 +13,8 @@ mod join;
 mod join_size;
 mod leave;
 mod load;
+mod model;
+mod naive;
 mod room;
 mod static_member;
 mod sync;
