@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::DeclaredTopic;
+use crate::limits;
 use crate::topics::Records;
 use crate::wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
 use crate::wire::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic};
@@ -146,6 +147,22 @@ fn a_fetch_does_not_wait_for_what_is_there_wrong_or_nobodys() {
     world.shards[leader].closed(connection);
     world.advance(500);
     assert_eq!(world.parked_answer(leader, connection, ApiKey::Fetch, 18), None, "its connection is gone");
+}
+
+#[test]
+fn an_answer_holds_as_much_as_the_server_allows_and_no_batch_more() {
+    let topics = vec![DeclaredTopic { name: "t".into(), partitions: Some(1) }];
+    let settings = Settings { topics, records_per_partition: 1_000_000, ..Settings::default() };
+    let mut world = World::new(1, settings);
+    let greedy = |partition_max_bytes| {
+        let partition = FetchPartition { partition_max_bytes, ..from(0).partitions[0].clone() };
+        Fetching { partitions: vec![partition], ..from(0) }
+    };
+    let records = fetch(&mut world, 0, 18, &greedy(i32::MAX)).remove(0).3;
+    let mut one_more = Vec::new();
+    Records::new("t", 0, 1_000_000).append_from(0, records.len() + 10_000, false, &mut one_more);
+    assert!(records.len() <= limits::FETCH_RESPONSE_MAX_BYTES && one_more.len() > limits::FETCH_RESPONSE_MAX_BYTES);
+    assert!(one_more.starts_with(&records));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::DeclaredTopic;
 use crate::ids::TopicId;
+use crate::limits;
 use crate::wire::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::wire::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use crate::wire::{Array, Uuid};
@@ -129,6 +130,21 @@ fn unknown_topics_are_created_if_both_sides_allow_it() {
             assert_eq!(named(&mut world, version, &[&other], false), [row(&other, 3, 0)], "v{version}");
         }
     }
+}
+
+#[test]
+fn creations_under_way_are_bounded() {
+    let mut world = World::new(2, Settings::default());
+    let limit = limits::AUTO_CREATIONS_UNDER_WAY_MAX;
+    let names: Vec<String> = (0..=limit).map(|number| format!("t{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert!(named(&mut world, 12, &names, true).iter().all(|(_, error, _)| *error == 3));
+    world.settle();
+    let rows = named(&mut world, 12, &names, true);
+    assert_eq!(rows.iter().filter(|(_, error, _)| *error == 0).count(), limit);
+    assert_eq!(rows[limit].1, 3, "one past the limit has to be asked for again");
+    world.settle();
+    assert_eq!(named(&mut world, 12, &names[limit..], false)[0].1, 0);
 }
 
 #[test]
