@@ -4,6 +4,7 @@ use std::future::ready;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
@@ -146,6 +147,7 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
             ..NetworkLimits::default()
         },
         ring: RingSettings::default(),
+        port_patience: Duration::from_secs(3),
     })
 }
 

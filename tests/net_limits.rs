@@ -154,14 +154,14 @@ fn a_reply_that_makes_no_progress_ends_its_connection() {
 
 #[test]
 fn idle_connections_are_closed_and_active_ones_are_not() {
-    let limits = NetworkLimits { connections_max_idle_ms: Some(300), ..NetworkLimits::default() };
+    let limits = NetworkLimits { connections_max_idle_ms: Some(600), ..NetworkLimits::default() };
     let (server, _script) = serve_scripted(settings(limits));
     let address = server.bootstrap_addresses()[0];
     let (mut idle, mut parked, mut active) =
         (Client::connect(address), Client::connect(address), Client::connect(address));
     let began = Instant::now();
     parked.send(b"p");
-    while began.elapsed() < Duration::from_millis(900) {
+    while began.elapsed() < Duration::from_millis(1_800) {
         assert_eq!(active.ask(b"a"), b"a");
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -23,10 +23,11 @@ fn an_idle_core_sleeps() {
         assert_eq!(client.ask(b"a"), b"a");
     }
     std::thread::sleep(Duration::from_millis(100));
-    let before = [server.counters(0).turns, server.counters(1).turns];
+    let turns = || [0, 1].map(|core| server.counters(core).turns);
+    let before = turns();
     std::thread::sleep(Duration::from_secs(1));
-    for core in 0..2 {
-        let turns = server.counters(core).turns - before[core];
+    for (core, (before, after)) in before.into_iter().zip(turns()).enumerate() {
+        let turns = after - before;
         assert!(turns < 20, "core {core} turned {turns} times in a second with nothing to do");
     }
     assert_eq!(clients[0].ask(b"b"), b"b");
@@ -49,6 +50,9 @@ fn writes_are_synced_and_failures_told() {
     let read_only = std::fs::File::open("/dev/null").expect("it exists");
     script.tell(Command::Write(read_only.as_raw_fd(), 0, vec![1; 10], 9));
     assert!(matches!(script.next(), Report::Synced(9, Err(_))));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it exists");
+    script.tell(Command::Write(full.as_raw_fd(), 0, vec![1; 10], 10));
+    assert_eq!(script.next(), Report::Synced(10, Err(std::io::ErrorKind::StorageFull)));
     stop(server);
 }
 

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use crate::engine::{Engine, Handler};
 use crate::messages;
 
-const NOT_AVAILABLE_YET: [i16; 3] = [14, 15, 16];
+/// Load in progress, not available, not coordinator (yet): asked again after a pause.
+pub(crate) const NOT_AVAILABLE_YET: [i16; 3] = [14, 15, 16];
+/// Illegal generation, rebalance in progress.
 const MUST_REJOIN: [i16; 2] = [22, 27];
-const MEMBER_ID_REQUIRED: i16 = 79;
+pub(crate) const MEMBER_ID_REQUIRED: i16 = 79;
 const HEARTBEAT_VERSION: i16 = 4;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const HEARTBEAT_PAUSE: Duration = Duration::from_millis(5);
@@ -32,8 +34,9 @@ pub(crate) struct Plan {
     pub(crate) joins_at_once: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Awaits {
+    #[default]
     Nothing,
     Id,
     Join,
@@ -42,14 +45,14 @@ enum Awaits {
     Leave,
 }
 
-/// A connection's place in its member's life.
+/// What a member waits for.
+#[derive(Default)]
 struct Seat {
-    member: usize,
     awaits: Awaits,
     correlation_id: i32,
 }
 
-/// All members; connection i carries the members of seat i, one after the other.
+/// All members; member i has connection i.
 pub(crate) struct Crew {
     pub(crate) members: Vec<Member>,
     pub(crate) plan: Plan,
@@ -63,22 +66,19 @@ pub(crate) struct Crew {
     pub(crate) last_join: Instant,
     pub(crate) last_sync: Instant,
     seats: Vec<Seat>,
-    next: usize,
     whole_generation: Option<i32>,
     retries: Vec<usize>,
     now: Instant,
 }
 
 impl Crew {
-    /// A member for each group name; with fewer connections than members each connection goes on to the next member when
-    /// one is settled.
-    pub(crate) fn new(plan: Plan, groups: impl Iterator<Item = String>, connections: usize) -> Crew {
+    /// A member for each group name, on the connection of the same number.
+    pub(crate) fn new(plan: Plan, groups: impl Iterator<Item = String>) -> Crew {
         let member = |group| Member { group, id: String::new(), generation: -1, is_stable: false };
         let members: Vec<Member> = groups.map(member).collect();
-        let seats: Vec<Seat> = (0..connections.min(members.len())).map(Seat::of).collect();
+        let seats = (0..members.len()).map(|_| Seat::default()).collect();
         let now = Instant::now();
         Crew {
-            next: seats.len(),
             members,
             plan,
             with_id: 0,
@@ -95,28 +95,22 @@ impl Crew {
 
     /// The next generation has one member more, on the next connection; all must settle again.
     pub(crate) fn grow(&mut self) {
-        self.seats.push(Seat::of(self.members.len()));
+        self.seats.push(Seat::default());
         let group = self.members[0].group.clone();
         self.members.push(Member { group, id: String::new(), generation: -1, is_stable: false });
-        self.next = self.members.len();
         self.plan.whole += 1;
         (self.settled, self.whole_generation) = (0, None);
     }
 
-    /// Connections with a member.
-    pub(crate) fn connections(&self) -> usize {
-        self.seats.len()
-    }
-
     pub(crate) fn ask_id(&mut self, connection: usize, output: &mut Vec<u8>) {
-        let member = &mut self.members[self.seats[connection].member];
+        let member = &mut self.members[connection];
         member.id.clear();
         let frame = messages::join_group(&member.group, self.plan.session_timeout_ms, "", &self.plan.metadata);
         self.send(connection, Awaits::Id, frame, output);
     }
 
     pub(crate) fn join(&mut self, connection: usize, output: &mut Vec<u8>) {
-        let member = &mut self.members[self.seats[connection].member];
+        let member = &mut self.members[connection];
         member.is_stable = false;
         let frame = messages::join_group(&member.group, self.plan.session_timeout_ms, &member.id, &self.plan.metadata);
         self.last_join = self.now;
@@ -124,7 +118,7 @@ impl Crew {
     }
 
     pub(crate) fn leave(&mut self, connection: usize, output: &mut Vec<u8>) {
-        let member = &self.members[self.seats[connection].member];
+        let member = &self.members[connection];
         let frame = messages::leave_group(&member.group, &member.id);
         self.send(connection, Awaits::Leave, frame, output);
     }
@@ -162,7 +156,7 @@ impl Crew {
     fn beat(&mut self, engine: &mut Engine) {
         for connection in 0..self.seats.len() {
             let seat = &self.seats[connection];
-            let member = &self.members[seat.member];
+            let member = &self.members[connection];
             if member.is_stable && seat.awaits == Awaits::Nothing && self.whole_generation != Some(member.generation) {
                 let frame = messages::heartbeat(HEARTBEAT_VERSION, &member.group, member.generation, &member.id);
                 self.send(connection, Awaits::Heartbeat, frame, engine.output(connection));
@@ -185,7 +179,7 @@ impl Crew {
             self.retries.push(connection);
             return Ok(());
         }
-        let member = &mut self.members[self.seats[connection].member];
+        let member = &mut self.members[connection];
         if joined.error_code == MEMBER_ID_REQUIRED && member.id.is_empty() && !joined.member_id.is_empty() {
             member.id = joined.member_id.into();
             self.with_id += 1;
@@ -216,7 +210,7 @@ impl Crew {
             self.join(connection, output);
             return Ok(());
         }
-        let member = &mut self.members[self.seats[connection].member];
+        let member = &mut self.members[connection];
         if error_code != 0 || assignment != self.plan.assignment {
             let bytes = assignment.len();
             return Err(format!(
@@ -228,11 +222,6 @@ impl Crew {
         self.last_sync = self.now;
         if self.plan.whole == 1 || self.whole_generation == Some(member.generation) {
             self.settled += 1;
-            if self.next < self.members.len() {
-                self.seats[connection].member = self.next;
-                self.next += 1;
-                self.ask_id(connection, output);
-            }
         }
         Ok(())
     }
@@ -250,12 +239,6 @@ impl Crew {
             count(Awaits::Heartbeat),
             count(Awaits::Leave)
         )
-    }
-}
-
-impl Seat {
-    fn of(member: usize) -> Seat {
-        Seat { member, awaits: Awaits::Nothing, correlation_id: 0 }
     }
 }
 

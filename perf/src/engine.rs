@@ -10,8 +10,8 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::SockAddr;
 
 use crate::buffers::Buffers;
+use crate::frames::cut;
 
-const FRAME_MAX_BYTES: usize = 128 << 20;
 const ACCEPT: u64 = 1;
 const RECV: u64 = 2;
 const SEND: u64 = 3;
@@ -40,14 +40,11 @@ pub(crate) struct EngineOptions {
     /// Bytes of each provided buffer
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     buffer_bytes: usize,
-    /// Completions to ask for in an enter that does not wait; 0: every enter waits for one completion
-    #[arg(long, default_value_t = 0, value_name = "COUNT")]
-    min_complete: usize,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { buffers: 1024, buffer_bytes: 4096, min_complete: 0 }
+        EngineOptions { buffers: 1024, buffer_bytes: 4096 }
     }
 }
 
@@ -74,7 +71,6 @@ pub(crate) struct Engine {
     batch: Vec<cqueue::Entry>,
     listener: Option<TcpListener>,
     peer: Option<Box<SockAddr>>,
-    min_complete: usize,
 }
 
 impl Engine {
@@ -100,7 +96,6 @@ impl Engine {
             batch: Vec::new(),
             listener: None,
             peer: None,
-            min_complete: options.min_complete,
         })
     }
 
@@ -161,25 +156,13 @@ impl Engine {
     }
 
     fn enter(&mut self, timeout: Option<Duration>) -> std::io::Result<()> {
-        let wait = |ring: &IoUring, want: usize, limit: Duration| {
-            let time = types::Timespec::from(limit);
-            match ring.submitter().submit_with_args(want, &types::SubmitArgs::new().timespec(&time)) {
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(()),
-                other => other.map(drop),
-            }
+        let entered = match timeout.map(types::Timespec::from) {
+            Some(limit) => self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&limit)),
+            None => self.ring.submit_and_wait(1),
         };
-        if self.min_complete > 0 {
-            wait(&self.ring, self.min_complete, Duration::ZERO)?;
-            if !self.ring.completion().is_empty() {
-                return Ok(());
-            }
-        }
-        match timeout {
-            Some(limit) => wait(&self.ring, 1, limit),
-            None => match self.ring.submit_and_wait(1) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
-                other => other.map(drop),
-            },
+        match entered {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(()),
+            other => other.map(drop),
         }
     }
 
@@ -330,37 +313,6 @@ impl Engine {
     }
 }
 
-/// Hands every whole frame of `partial + input` over; what is left stays in `partial`.
-fn cut(partial: &mut Vec<u8>, input: &[u8], mut frame: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), String> {
-    if partial.is_empty() {
-        let used = cut_whole(input, &mut frame)?;
-        partial.extend_from_slice(&input[used..]);
-        return Ok(());
-    }
-    partial.extend_from_slice(input);
-    let used = cut_whole(partial, &mut frame)?;
-    if used == partial.len() {
-        *partial = Vec::new();
-    } else {
-        partial.drain(..used);
-    }
-    Ok(())
-}
-
-fn cut_whole(bytes: &[u8], frame: &mut impl FnMut(&[u8]) -> Result<(), String>) -> Result<usize, String> {
-    let mut at = 0;
-    while let Some(prefix) = bytes[at..].first_chunk::<4>() {
-        let size = u32::from_be_bytes(*prefix) as usize;
-        if size > FRAME_MAX_BYTES {
-            return Err(format!("a frame of {size} bytes"));
-        }
-        let Some(whole) = bytes.get(at..at + 4 + size) else { break };
-        frame(whole)?;
-        at += 4 + size;
-    }
-    Ok(at)
-}
-
 fn accept_entry(listener: RawFd) -> squeue::Entry {
     opcode::AcceptMulti::new(types::Fd(listener)).flags(libc::SOCK_CLOEXEC).build().user_data(ACCEPT << 56)
 }
@@ -374,36 +326,4 @@ fn mark_dirty(it: &mut Connection, dirty: &mut Vec<usize>, connection: usize) {
 
 fn error_text(result: i32) -> String {
     if result == 0 { "end of stream".into() } else { std::io::Error::from_raw_os_error(-result).to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_come_out_the_same_however_the_bytes_are_split() {
-        let bytes = [&[0, 0, 0, 2, 7, 8][..], &[0, 0, 0, 0], &[0, 0, 0, 3, 1, 2, 3]].concat();
-        for first in 0..bytes.len() {
-            for second in first..bytes.len() {
-                let (mut partial, mut frames) = (Vec::new(), Vec::new());
-                for part in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
-                    let keep = |frame: &[u8]| -> Result<(), String> {
-                        frames.push(frame.to_vec());
-                        Ok(())
-                    };
-                    cut(&mut partial, part, keep).expect("small frames");
-                }
-                assert_eq!(frames.concat(), bytes);
-                assert_eq!(frames.len(), 3);
-                assert!(partial.is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn a_frame_beyond_the_limit_is_refused() {
-        let size = |bytes: usize| (bytes as u32).to_be_bytes();
-        assert!(cut(&mut Vec::new(), &size(FRAME_MAX_BYTES), |_| Ok(())).is_ok());
-        assert!(cut(&mut Vec::new(), &size(FRAME_MAX_BYTES + 1), |_| Ok(())).is_err());
-    }
 }

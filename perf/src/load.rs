@@ -1,33 +1,21 @@
 //! The closed-loop load: CONNECTIONS x PIPELINED requests in flight, each answer checked and followed by the next
 //! request. Latency counts from the turn that wrote a request to the turn that read its answer.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-
-use hdrhistogram::Histogram;
 
 use crate::crew::{Crew, Plan};
 use crate::engine::{Engine, EngineOptions, Handler};
+use crate::lanes::{COMMITTED_OFFSET, Judge, Kind, Lanes};
 use crate::messages;
 use crate::peer::Target;
 use crate::process::{CpuMeter, need_open_files, pin};
 use crate::report::Report;
-use crate::wire;
 
 /// A server that answers nothing for so long has failed the run.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 const RUN_UP_LIMIT: Duration = Duration::from_secs(120);
 const SETUP_LIMIT: Duration = Duration::from_secs(120);
-const COMMITTED_OFFSET: i64 = 42;
-const LATENCY_MAX_NS: u64 = 60_000_000_000;
-
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
-pub(crate) enum Kind {
-    FindCoordinator,
-    Heartbeat,
-    OffsetCommit,
-    OffsetFetch,
-}
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -66,168 +54,6 @@ pub(crate) struct Options {
     engine: EngineOptions,
 }
 
-/// A request and the answer that it must get, correlation ids apart; the answer is learnt (and judged) once.
-struct Template {
-    request: Vec<u8>,
-    answer: Vec<u8>,
-}
-
-/// What is in flight on a connection.
-struct Lane {
-    asked: i32,
-    answered: i32,
-    next: usize,
-    awaited: usize,
-    written: Box<[Instant]>,
-}
-
-struct Load {
-    judge: Judge,
-    templates: Vec<Template>,
-    lanes: Vec<Lane>,
-    /// 1: a lane goes through the templates; 0: it stays with its own.
-    step: usize,
-    now: Instant,
-    is_stopping: bool,
-    answered: u64,
-    changed_answers: u64,
-    histogram: Histogram<u64>,
-    same: (u64, u64),
-}
-
-#[derive(Clone, Copy)]
-struct Judge {
-    kind: Kind,
-    version: i16,
-    is_floor: bool,
-}
-
-impl Judge {
-    /// Whether an answer is what it must be: error code 0 and the value expected.
-    fn judge(self, answer: &[u8]) -> Result<(), String> {
-        let error_code = match self.kind {
-            _ if self.is_floor => 0,
-            Kind::FindCoordinator => match messages::read_find_coordinator(self.version, answer)?.as_slice() {
-                [one] if one.port > 0 && !one.host.is_empty() => one.error_code,
-                other => return Err(format!("{other:?}")),
-            },
-            Kind::Heartbeat => messages::read_heartbeat(self.version, answer)?,
-            Kind::OffsetCommit => messages::read_offset_commit(self.version, answer)?,
-            Kind::OffsetFetch => match messages::read_offset_fetch(self.version, answer)? {
-                (0, COMMITTED_OFFSET) => 0,
-                (0, offset) => return Err(format!("offset {offset} where {COMMITTED_OFFSET} was committed")),
-                (error_code, _) => error_code,
-            },
-        };
-        if error_code == 0 { Ok(()) } else { Err(format!("error code {error_code}")) }
-    }
-}
-
-impl Load {
-    fn new(judge: Judge, requests: Vec<Vec<u8>>, options: &Options) -> Load {
-        let templates: Vec<Template> =
-            requests.into_iter().map(|request| Template { request, answer: Vec::new() }).collect();
-        let now = Instant::now();
-        let lane = |connection: usize| {
-            let next = connection % templates.len();
-            let written = vec![now; usize::from(options.pipelined)].into();
-            Lane { asked: 0, answered: 0, next, awaited: next, written }
-        };
-        Load {
-            judge,
-            lanes: (0..usize::from(options.connections)).map(lane).collect(),
-            step: usize::from(judge.kind == Kind::FindCoordinator),
-            templates,
-            now,
-            is_stopping: false,
-            answered: 0,
-            changed_answers: 0,
-            histogram: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("these bounds are valid"),
-            same: (0, 0),
-        }
-    }
-
-    fn ask(&mut self, connection: usize, output: &mut Vec<u8>) {
-        let lane = &mut self.lanes[connection];
-        let start = output.len();
-        output.extend_from_slice(&self.templates[lane.next].request);
-        wire::stamp(&mut output[start..], lane.asked);
-        let slots = lane.written.len();
-        lane.written[lane.asked as usize % slots] = self.now;
-        lane.asked = lane.asked.wrapping_add(1) & i32::MAX;
-        lane.next = (lane.next + self.step) % self.templates.len();
-    }
-
-    /// Most answers of a batch have the same latency: counted together.
-    fn record(&mut self, latency_ns: u64) {
-        if self.same.0 != latency_ns {
-            self.flush();
-            self.same = (latency_ns, 0);
-        }
-        self.same.1 += 1;
-    }
-
-    fn flush(&mut self) {
-        if self.same.1 > 0 {
-            self.histogram.saturating_record_n(self.same.0.max(1), self.same.1);
-        }
-        self.same = (0, 0);
-    }
-
-    fn reset(&mut self) {
-        self.flush();
-        self.histogram.reset();
-        self.answered = 0;
-    }
-
-    fn in_flight(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.asked != lane.answered)
-    }
-
-    fn learn(&mut self, connection: usize, frame: &[u8]) -> Result<(), String> {
-        let awaited = self.lanes[connection].awaited;
-        let template = &mut self.templates[awaited];
-        let judged = self
-            .judge
-            .judge(frame)
-            .map_err(|error| format!("{:?} on connection {connection}: {error}; answer {frame:02x?}", self.judge.kind));
-        judged?;
-        self.changed_answers += u64::from(!template.answer.is_empty());
-        template.answer = frame[8..].to_vec();
-        Ok(())
-    }
-}
-
-impl Handler for Load {
-    fn batch(&mut self) {
-        self.now = Instant::now();
-    }
-
-    fn frame(&mut self, connection: usize, frame: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
-        let lane = &self.lanes[connection];
-        let (correlation_id, slots) = (lane.answered, lane.written.len());
-        if lane.asked == correlation_id || frame.get(4..8) != Some(&correlation_id.to_be_bytes()) {
-            return Err(format!(
-                "connection {connection}: correlation id {correlation_id} is due, answer {frame:02x?}"
-            ));
-        }
-        let latency = self.now - lane.written[correlation_id as usize % slots];
-        let answer = &self.templates[lane.awaited].answer;
-        if answer.is_empty() || frame[8..] != **answer {
-            self.learn(connection, frame)?;
-        }
-        self.record(latency.as_nanos() as u64);
-        self.answered += 1;
-        let lane = &mut self.lanes[connection];
-        lane.answered = correlation_id.wrapping_add(1) & i32::MAX;
-        lane.awaited = (lane.awaited + self.step) % self.templates.len();
-        if !self.is_stopping {
-            self.ask(connection, output);
-        }
-        Ok(())
-    }
-}
-
 /// Sets up, runs up, measures, prints.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let newest = match options.kind {
@@ -244,14 +70,14 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     pin(options.target.cpu)?;
     let judge = Judge { kind: options.kind, version, is_floor: options.floor };
     let mut engine = Engine::new(options.engine)?;
-    let (peer, requests, mut crew) = set_up(options, judge, &mut engine)?;
+    let SetUp { peer, requests, mut crew } = set_up(options, judge, &mut engine)?;
     if crew.is_none() {
         connect(options, peer, &mut engine)?;
     }
-    let mut load = Load::new(judge, requests, options);
-    let report = measure(options, &mut load, &mut engine)?;
+    let mut lanes = Lanes::new(judge, requests, options.connections.into(), options.pipelined.into());
+    let report = measure(options, version, &mut lanes, &mut engine)?;
     if let Some(crew) = &mut crew {
-        let connections = crew.connections();
+        let connections = crew.members.len();
         for connection in 0..connections {
             crew.leave(connection, engine.output(connection));
         }
@@ -261,19 +87,21 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn connect(options: &Options, peer: std::net::SocketAddr, engine: &mut Engine) -> Result<(), String> {
+fn connect(options: &Options, peer: SocketAddr, engine: &mut Engine) -> Result<(), String> {
     for number in 0..usize::from(options.connections) {
         engine.add(options.target.connect(peer, number)?.into());
     }
     Ok(())
 }
 
-/// The address to ask, the requests (one a group), and the members on the engine's connections if there are some.
-fn set_up(
-    options: &Options,
-    judge: Judge,
-    engine: &mut Engine,
-) -> Result<(std::net::SocketAddr, Vec<Vec<u8>>, Option<Crew>), String> {
+/// Whom to ask what: requests one a group, and the members on the engine's connections if there are some.
+struct SetUp {
+    peer: SocketAddr,
+    requests: Vec<Vec<u8>>,
+    crew: Option<Crew>,
+}
+
+fn set_up(options: &Options, judge: Judge, engine: &mut Engine) -> Result<SetUp, String> {
     let (target, connections, version) = (&options.target, usize::from(options.connections), judge.version);
     if options.kind == Kind::FindCoordinator {
         let names: Vec<String> = (0..options.groups).map(|number| format!("perf-{number:015}")).collect();
@@ -281,14 +109,15 @@ fn set_up(
             target.coordinators(&names[..1])?;
         }
         let requests = names.iter().map(|name| messages::find_coordinator(version, &[name])).collect();
-        return Ok((target.address, requests, None));
+        return Ok(SetUp { peer: target.address, requests, crew: None });
     }
     if options.floor {
         let id = format!("{}-{:036}", messages::CLIENT_ID, 0); // the length of Kafka's member ids
         let request = |number| request_of(judge, &options.topic, &format!("perf-{number:015}"), 1, &id);
-        return Ok((target.address, (0..connections).map(request).collect(), None));
+        let requests = (0..connections).map(request).collect();
+        return Ok(SetUp { peer: target.address, requests, crew: None });
     }
-    let (peer, names) = target.groups_of_one_core(connections, options.coordinator_port)?;
+    let (peer, names) = target.groups_of_one_core('l', connections, options.coordinator_port)?;
     if options.kind != Kind::Heartbeat {
         target.topic(&options.topic)?;
     }
@@ -300,7 +129,7 @@ fn set_up(
         whole: 1,
         joins_at_once: true,
     };
-    let mut crew = Crew::new(plan, names.into_iter(), connections);
+    let mut crew = Crew::new(plan, names.into_iter());
     for connection in 0..connections {
         crew.ask_id(connection, engine.output(connection));
     }
@@ -324,7 +153,8 @@ fn set_up(
     }
     let of_member =
         |member: &crate::crew::Member| request_of(judge, &options.topic, &member.group, member.generation, &member.id);
-    Ok((peer, crew.members.iter().map(of_member).collect(), Some(crew)))
+    let requests = crew.members.iter().map(of_member).collect();
+    Ok(SetUp { peer, requests, crew: Some(crew) })
 }
 
 fn request_of(judge: Judge, topic: &str, group: &str, generation: i32, id: &str) -> Vec<u8> {
@@ -336,35 +166,35 @@ fn request_of(judge: Judge, topic: &str, group: &str, generation: i32, id: &str)
     }
 }
 
-fn measure(options: &Options, load: &mut Load, engine: &mut Engine) -> Result<Report, String> {
-    load.batch();
-    for connection in 0..load.lanes.len() {
+fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engine) -> Result<Report, String> {
+    lanes.batch();
+    for connection in 0..usize::from(options.connections) {
         for _ in 0..options.pipelined {
-            load.ask(connection, engine.output(connection));
+            lanes.ask(connection, engine.output(connection));
         }
     }
     let start = Instant::now();
-    while load.answered < options.run_up {
-        turn(load, engine)?;
+    while lanes.answered < options.run_up {
+        turn(lanes, engine)?;
         if start.elapsed() > RUN_UP_LIMIT {
             return Err(format!("the run-up took more than {RUN_UP_LIMIT:?}"));
         }
     }
     let server = options.target.meter()?;
     let own = CpuMeter::new(std::process::id())?;
-    load.reset();
+    lanes.reset();
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(options.seconds);
-    while load.now < end {
-        turn(load, engine)?;
+    while lanes.now < end {
+        turn(lanes, engine)?;
     }
-    let (elapsed, requests) = (start.elapsed(), load.answered);
+    let (elapsed, requests) = (start.elapsed(), lanes.answered);
     let (server, own) = (server.used()?, own.used()?);
-    load.flush();
+    lanes.flush();
     let mut report = Report::default();
     let elapsed_ns = elapsed.as_nanos() as f64;
     report.text("kind", format!("{:?}", options.kind));
-    report.whole("version", load.judge.version);
+    report.whole("version", version);
     report.text("shape", format!("{}x{}", options.connections, options.pipelined));
     report.real("requests_per_s", requests as f64 * 1e9 / elapsed_ns, 0);
     report.real("server_cpu_us_per_request", server.running_ns as f64 / 1e3 / requests as f64, 3);
@@ -373,22 +203,23 @@ fn measure(options: &Options, load: &mut Load, engine: &mut Engine) -> Result<Re
     report.real("load_cpu_share", own.running_ns as f64 / elapsed_ns, 2);
     report.real("load_wait_share", own.waiting_ns as f64 / elapsed_ns, 2);
     for (name, quantile) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)] {
-        report.real(name, load.histogram.value_at_quantile(quantile) as f64 / 1e3, 1);
+        report.real(name, lanes.histogram.value_at_quantile(quantile) as f64 / 1e3, 1);
     }
     report.whole("requests", requests);
     report.real("seconds", elapsed.as_secs_f64(), 2);
-    report.whole("request_bytes", load.templates[0].request.len());
-    report.whole("reply_bytes", 8 + load.templates[0].answer.len());
-    report.whole("changed_answers", load.changed_answers);
-    load.is_stopping = true;
-    while load.in_flight() {
-        turn(load, engine)?;
+    let (request_bytes, reply_bytes) = lanes.frame_bytes();
+    report.whole("request_bytes", request_bytes);
+    report.whole("reply_bytes", reply_bytes);
+    report.whole("changed_answers", lanes.changed_answers);
+    lanes.is_stopping = true;
+    while lanes.in_flight() {
+        turn(lanes, engine)?;
     }
     Ok(report)
 }
 
-fn turn(load: &mut Load, engine: &mut Engine) -> Result<(), String> {
-    match engine.turn(load, Some(STALL_LIMIT))? {
+fn turn(lanes: &mut Lanes, engine: &mut Engine) -> Result<(), String> {
+    match engine.turn(lanes, Some(STALL_LIMIT))? {
         true => Ok(()),
         false => Err(format!("no answer came for {STALL_LIMIT:?}")),
     }

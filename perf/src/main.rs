@@ -1,17 +1,21 @@
 //! `rallypoint-perf`: load for any Kafka-protocol coordinator on this machine, and a floor to compare it with. It shares no
 //! code with the server. README.md says how to read what it prints.
 //!
-//! `wire` and `messages` make and read the few Kafka frames; `engine` (with `buffers`) moves frames over one io_uring and is
-//! what both `floor` and the loads run on; `crew` are members of groups; `peer` and `process` look at the server from
-//! outside; `load`, `crowd` and `scale` are the measurements.
+//! `wire` and `messages` make and read the few Kafka frames; `engine` (with `buffers` and `frames`) moves frames over one
+//! io_uring and is what both `floor` and the loads run on; `lanes` is the closed loop, `crew` are members of groups and
+//! `groups` many groups of one member; `peer` and `process` look at the server from outside; `load`, `crowd` and `scale`
+//! are the measurements.
 
 mod buffers;
 mod crew;
 mod crowd;
 mod engine;
 mod floor;
+mod frames;
 #[cfg(test)]
 mod golden;
+mod groups;
+mod lanes;
 mod load;
 mod messages;
 mod peer;

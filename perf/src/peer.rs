@@ -101,9 +101,11 @@ impl Target {
         if coordinators.len() == groups.len() { Ok(coordinators) } else { Err("FindCoordinator left keys out".into()) }
     }
 
-    /// The first `count` group names that one coordinator owns (the one of the first name, or the one at `port`).
+    /// The first `count` group names that one coordinator owns (the one of the first name, or the one at `port`). Another
+    /// process or another `series` gives other names.
     pub(crate) fn groups_of_one_core(
         &self,
+        series: char,
         count: usize,
         port: Option<u16>,
     ) -> Result<(SocketAddr, Vec<String>), String> {
@@ -111,7 +113,7 @@ impl Target {
         let (mut owner, mut names, mut first) = (None, Vec::new(), 0);
         while names.len() < count && first < 200 * count.max(50) {
             let candidates: Vec<String> =
-                (first..first + count.max(50)).map(|number| format!("perf-{tag:07}-{number:07}")).collect();
+                (first..first + count.max(50)).map(|number| format!("perf-{tag:07}{series}{number:07}")).collect();
             first += candidates.len();
             for (candidate, at) in candidates.iter().zip(self.coordinators(&candidates)?) {
                 let owner = *owner.get_or_insert(port.map_or(at, |port| SocketAddr::new(at.ip(), port)));
@@ -154,5 +156,13 @@ pub(crate) fn ask(stream: &mut TcpStream, request: Vec<u8>) -> Result<Vec<u8>, S
         stream.read_exact(&mut frame[4..])?;
         Ok(frame)
     };
-    exchange().map_err(|error: std::io::Error| format!("a question of set-up: {error}"))
+    exchange().map_err(|error: std::io::Error| {
+        let (api_key, version) =
+            (i16::from_be_bytes([request[4], request[5]]), i16::from_be_bytes([request[6], request[7]]));
+        let why = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => "the server closed the connection instead of answering".into(),
+            _ => error.to_string(),
+        };
+        format!("api key {api_key} v{version}: {why}")
+    })
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::crew::{Crew, Plan};
 use crate::engine::{Engine, EngineOptions};
+use crate::groups::Groups;
 use crate::messages;
 use crate::peer::Target;
 use crate::process::{CpuMeter, Memory, need_open_files, pin};
@@ -21,9 +22,13 @@ pub(crate) struct Options {
     /// Groups of one member; 0: leave this part out
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(0..=5_000_000))]
     groups: u32,
-    /// Sockets that the groups of one member share (each has at most one request in flight)
+    /// Sockets that the groups of one member share; a socket has at most one parked request
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=15_000))]
     sockets: u16,
+    /// Groups that a socket takes at a time: all ids asked for at once, a SyncGroup sent with the next group's JoinGroup.
+    /// 1: each request waits for the answer before it, as if the member had the socket for itself
+    #[arg(long, default_value_t = 1, value_name = "GROUPS", value_parser = clap::value_parser!(u16).range(1..=512))]
+    batch: u16,
     #[arg(long, default_value_t = 100, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(32..=100_000))]
     metadata_bytes: u32,
     #[arg(long, default_value_t = 100, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(32..=100_000))]
@@ -33,7 +38,7 @@ pub(crate) struct Options {
     /// Give up after so many seconds in any phase
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     limit: u32,
-    /// Leave the groups at the end (one group: its members; else: the groups that the sockets carry last)
+    /// The members of the one group leave at the end
     #[arg(long)]
     leave: bool,
 }
@@ -52,16 +57,6 @@ impl Options {
     fn limit(&self) -> Duration {
         Duration::from_secs(self.limit.into())
     }
-
-    fn leave(&self, crew: &mut Crew, engine: &mut Engine) -> Result<(), String> {
-        if self.leave {
-            for connection in 0..crew.connections() {
-                crew.leave(connection, engine.output(connection));
-            }
-            crew.drive(engine, self.limit(), |crew| crew.left == crew.connections())?;
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -79,14 +74,14 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 /// Cold start of one group, then one more member.
 fn one_group(options: &Options) -> Result<(), String> {
     let (target, members, limit) = (&options.target, options.members as usize, options.limit());
-    let (peer, names) = target.groups_of_one_core(1, None)?;
+    let (peer, names) = target.groups_of_one_core('a', 1, None)?;
     let mut engine = Engine::new(EngineOptions::default())?;
     for number in 0..=members {
         engine.add(target.connect(peer, number)?.into());
     }
     let before = Memory::of(target.pid()?)?;
     let all_in_it = std::iter::repeat_n(names[0].clone(), members);
-    let mut crew = Crew::new(options.plan(members, false), all_in_it, members);
+    let mut crew = Crew::new(options.plan(members, false), all_in_it);
 
     let asked = Instant::now();
     for connection in 0..members {
@@ -128,7 +123,12 @@ fn one_group(options: &Options) -> Result<(), String> {
     report.real("one_more_ms", (crew.last_sync - grown).as_secs_f64() * 1e3, 1);
     report.real("one_more_server_cpu_ms", server_grown.running_ns as f64 / 1e6, 1);
     memory_per(&mut report, members, before, after);
-    options.leave(&mut crew, &mut engine)?;
+    if options.leave {
+        for connection in 0..=members {
+            crew.leave(connection, engine.output(connection));
+        }
+        crew.drive(&mut engine, limit, |crew| crew.left > members)?;
+    }
     report.print(target.json);
     Ok(())
 }
@@ -136,22 +136,17 @@ fn one_group(options: &Options) -> Result<(), String> {
 /// Each socket takes one group after the other through id, join and sync.
 fn many_groups(options: &Options) -> Result<(), String> {
     let (target, groups) = (&options.target, options.groups as usize);
-    let (peer, names) = target.groups_of_one_core(groups, None)?;
+    let (peer, names) = target.groups_of_one_core('b', groups, None)?;
     let mut engine = Engine::new(EngineOptions::default())?;
     let sockets = usize::from(options.sockets).min(groups);
     for number in 0..sockets {
         engine.add(target.connect(peer, number)?.into());
     }
-    let mut crew = Crew::new(options.plan(1, true), names.into_iter(), sockets);
+    let mut all = Groups::new(options.plan(1, true), names, sockets, options.batch.into());
     let before = Memory::of(target.pid()?)?;
     let server = target.meter()?;
     let own = CpuMeter::new(std::process::id())?;
-    let start = Instant::now();
-    for connection in 0..sockets {
-        crew.ask_id(connection, engine.output(connection));
-    }
-    crew.drive(&mut engine, options.limit(), |crew| crew.settled == groups)?;
-    let elapsed = crew.last_sync - start;
+    let elapsed = all.drive(&mut engine, options.limit())?;
     let (server, own) = (server.used()?, own.used()?);
     let after = Memory::of(target.pid()?)?;
 
@@ -159,12 +154,12 @@ fn many_groups(options: &Options) -> Result<(), String> {
     report.text("kind", "ManyGroups");
     report.whole("groups", groups);
     report.whole("sockets", sockets);
+    report.whole("batch", options.batch);
     report.real("groups_per_s", groups as f64 / elapsed.as_secs_f64(), 0);
     report.real("groups_per_server_cpu_s", groups as f64 * 1e9 / server.running_ns as f64, 0);
     report.real("server_cpu_us_per_group", server.running_ns as f64 / 1e3 / groups as f64, 2);
     report.real("load_cpu_share", own.running_ns as f64 / elapsed.as_nanos() as f64, 2);
     memory_per(&mut report, groups, before, after);
-    options.leave(&mut crew, &mut engine)?;
     report.print(target.json);
     Ok(())
 }

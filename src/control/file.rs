@@ -1,6 +1,8 @@
 //! The control log as a file, and the lock that keeps a second server out of the data directory. Used at a start only, with
 //! plain blocking calls; what is appended later goes through the ring of the core that owns `control`.
 
+#![allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};

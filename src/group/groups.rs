@@ -25,6 +25,8 @@ pub struct Groups {
     slab: Slab<Box<Group>>,
     by_id: Index,
     next_stamp: u32,
+    /// [`limits::GROUPS_MAX`], less in tests.
+    pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
@@ -49,7 +51,15 @@ impl Groups {
     pub fn new(settings: GroupSettings, offsets: OffsetSettings, ids: Box<dyn Ids>, now: Now) -> Groups {
         let sweep = Sweep::new(&offsets, now);
         let core = Core::new(settings, offsets, ids, now);
-        Groups { core, slab: Slab::default(), by_id: Index::default(), next_stamp: 0, sweep, loading: Vec::new() }
+        Groups {
+            core,
+            slab: Slab::default(),
+            by_id: Index::default(),
+            next_stamp: 0,
+            groups_max: limits::GROUPS_MAX,
+            sweep,
+            loading: Vec::new(),
+        }
     }
 
     /// How many groups there are.
@@ -126,7 +136,10 @@ impl Groups {
                         });
                     }
                 }
-                Wait::Replaced(replaced) => {
+                Wait::Replaced(mut replaced) => {
+                    if result.is_err() {
+                        self.core.writes.replace_said_before(&mut replaced);
+                    }
                     if self.is_there(replaced.group) {
                         self.with(replaced.group, now, |group, turn| {
                             group.classic.replacement_ended(*replaced, result, turn);
@@ -158,8 +171,7 @@ impl Groups {
     }
 
     pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
-        self.with(key, now, |group, turn| group.classic.dismantle(turn, ErrorCode::UNKNOWN_MEMBER_ID));
-        let group = self.remove(key);
+        let group = self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::UNKNOWN_MEMBER_ID));
         for (topic, partition) in group.offsets.keys() {
             self.core.writes.push(Record::offset_tombstone(&group.id, topic, partition));
         }
@@ -173,15 +185,13 @@ impl Groups {
         for slot in 0..self.slab.bound() {
             let Some(group) = self.slab.get(slot).filter(|group| belongs(&group.id)) else { continue };
             let key = GroupKey { slot, stamp: group.stamp };
-            self.with(key, now, |group, turn| group.classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
-            self.remove(key);
+            self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
         }
     }
 
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
-        self.with(key, now, |group, turn| group.classic.creation_failed(answer, turn));
-        self.remove(key);
+        self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
     }
 
     /// A new Empty group, with the record that says so. None: there are too many groups.
@@ -196,7 +206,7 @@ impl Groups {
 
     /// A new Empty group. None: there are too many groups.
     pub(super) fn create(&mut self, group_id: &str, unix_ms: i64) -> Option<GroupKey> {
-        if self.len() >= limits::GROUPS_MAX {
+        if self.len() >= self.groups_max {
             return None;
         }
         Some(self.create_unchecked(group_id, unix_ms))
@@ -216,6 +226,19 @@ impl Groups {
         let slot = self.slab.insert(group);
         self.by_id.insert(hash, slot);
         GroupKey { slot, stamp }
+    }
+
+    /// Takes a group out, with its last words.
+    fn dissolve(
+        &mut self,
+        key: GroupKey,
+        now: Now,
+        last_words: impl FnOnce(&mut ClassicGroup, &mut Turn<'_>),
+    ) -> Box<Group> {
+        let mut group = self.remove(key);
+        let group_id = group.id.clone();
+        last_words(&mut group.classic, &mut Turn { core: &mut self.core, now, key, group_id: &group_id });
+        group
     }
 
     pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
@@ -268,9 +291,10 @@ impl Groups {
     #[cfg(debug_assertions)]
     fn check(&self, key: GroupKey, now: Now) {
         let group = &self.slab[key.slot];
-        if group.classic.is_checked_now(now.monotonic_ms ^ u64::from(group.stamp)) {
-            let check = group.classic.check();
-            assert!(check.is_ok(), "group {:?}: {}: {:?}", group.id, check.unwrap_err(), group.classic);
+        if group.classic.is_checked_now(now.monotonic_ms ^ u64::from(group.stamp))
+            && let Err(broken) = group.classic.check()
+        {
+            panic!("group {:?}: {broken}: {:?}", group.id, group.classic);
         }
     }
 }

@@ -128,6 +128,18 @@ impl Writes {
         Some(earlier)
     }
 
+    /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
+    pub(super) fn replace_said_before(&mut self, refused: &mut Replaced) {
+        for (_, wait) in &mut self.waits {
+            if let Wait::Replaced(later) = wait
+                && (later.group, later.member) == (refused.group, refused.member)
+            {
+                std::mem::swap(&mut later.before, &mut refused.before);
+                return;
+            }
+        }
+    }
+
     pub(super) fn has_records(&self) -> bool {
         !self.records.is_empty()
     }

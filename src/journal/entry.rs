@@ -83,6 +83,9 @@ pub enum Damage {
         /// Of the bytes found.
         computed: u32,
     },
+    /// Nothing was ever written, or it was lost.
+    #[error("zeros")]
+    Zeros,
     /// A whole entry, but of another place.
     #[error("entry of position {0}")]
     Position(u64),

@@ -2,9 +2,20 @@
 
 pub mod block;
 pub mod codec;
+pub mod coverage;
+pub mod disk;
 pub mod entry;
+pub mod failure;
+pub mod job;
+pub mod reader;
+pub mod replay;
+pub mod scan;
 pub mod segment;
+pub mod snapshot;
 pub mod store;
+pub mod stream;
+mod taking;
+pub mod testing;
 pub mod writer;
 
 /// Where in the journal something ends; reply bytes may wait for it.

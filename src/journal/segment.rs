@@ -10,7 +10,8 @@
 //! 16  u64  number of the segment in its stream
 //! 24  u64  position of the first entry
 //! 32  u64  where the segment before ends; what stands behind that in it was cut off
-//! 40  u32  CRC-32C of all before
+//! 40  u64  everything before this was synced when the segment was begun
+//! 48  u32  CRC-32C of all before
 //! ```
 //!
 //! The header is written with the first entries. A segment of zeros was prepared and never used.
@@ -25,7 +26,7 @@ pub const DEFAULT_SEGMENT_BYTES: u64 = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"RALLYSEG";
 const VERSION: u32 = 1;
-const ENCODED_BYTES: usize = 44;
+const ENCODED_BYTES: usize = 52;
 const PREFIX: &str = "segment-";
 
 /// Number of a segment in its stream; the next one has the next number.
@@ -67,6 +68,8 @@ pub struct Header {
     pub base: u64,
     /// End of the segment before.
     pub previous_end: u64,
+    /// Everything before was synced when this segment was begun.
+    pub synced: u64,
 }
 
 /// What a segment's first block says.
@@ -92,8 +95,9 @@ impl Header {
         block[16..24].copy_from_slice(&self.id.0.to_le_bytes());
         block[24..32].copy_from_slice(&self.base.to_le_bytes());
         block[32..40].copy_from_slice(&self.previous_end.to_le_bytes());
-        let checksum = crc32c::crc32c(&block[..40]);
-        block[40..ENCODED_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        block[40..48].copy_from_slice(&self.synced.to_le_bytes());
+        let checksum = crc32c::crc32c(&block[..48]);
+        block[48..ENCODED_BYTES].copy_from_slice(&checksum.to_le_bytes());
         block
     }
 
@@ -105,7 +109,7 @@ impl Header {
         let Some(encoded) = block.first_chunk::<ENCODED_BYTES>() else { return DecodedHeader::Bad };
         let u32_at = |at: usize| u32::from_le_bytes(encoded[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(encoded[at..at + 8].try_into().expect("eight bytes"));
-        if encoded[..8] != MAGIC || u32_at(40) != crc32c::crc32c(&encoded[..40]) {
+        if encoded[..8] != MAGIC || u32_at(48) != crc32c::crc32c(&encoded[..48]) {
             return DecodedHeader::Bad;
         }
         if u32_at(8) != VERSION {
@@ -116,6 +120,7 @@ impl Header {
             id: SegmentId(u64_at(16)),
             base: u64_at(24),
             previous_end: u64_at(32),
+            synced: u64_at(40),
         })
     }
 
@@ -137,7 +142,7 @@ mod tests {
         for other in ["segment-42", "segment-000000000042.new", "MANIFEST", "segment-00000000004x"] {
             assert_eq!(SegmentId::of_file_name(other), None, "{other}");
         }
-        let header = Header { stream: 3, id, base: 1_000, previous_end: 990 };
+        let header = Header { stream: 3, id, base: 1_000, previous_end: 990, synced: 980 };
         let block = header.encode();
         assert_eq!(Header::decode(&block), DecodedHeader::Header(header));
         assert_eq!(header.offset_of(1_010), HEADER_BYTES + 10);
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_damaged_header_is_bad_and_zeros_are_unused() {
-        let block = Header { stream: 3, id: SegmentId(1), base: 0, previous_end: 0 }.encode();
+        let block = Header { stream: 3, id: SegmentId(1), base: 0, previous_end: 0, synced: 0 }.encode();
         for bit in 0..ENCODED_BYTES * 8 {
             let mut damaged = block;
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -155,8 +160,8 @@ mod tests {
         assert_eq!(Header::decode(&[0; BLOCK_BYTES]), DecodedHeader::Unused);
         let mut newer = block;
         newer[8] = 2;
-        let checksum = crc32c::crc32c(&newer[..40]);
-        newer[40..44].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32c::crc32c(&newer[..48]);
+        newer[48..52].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Header::decode(&newer), DecodedHeader::Version(2));
     }
 }

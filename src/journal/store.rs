@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use super::JournalPosition;
 use super::block::BlockBuffer;
 use super::entry::EntryWriter;
+use super::job::{Job, JobDone};
 use crate::clock::Now;
 
 /// What is kept of an acknowledged append, and when it is acknowledged. The default is [`Durability::Fsync`].
@@ -39,7 +40,8 @@ impl Durability {
 pub enum StoreState {
     /// It does.
     Open,
-    /// The disk is full. What was appended stays in line and is tried again; until that succeeds nothing more is taken.
+    /// The disk is full. What was appended and not durable has failed and is dropped; until a write succeeds nothing more is
+    /// taken.
     Full,
     /// Writing or syncing failed in a way that leaves the disk's content unknown. Nothing is taken until a restart.
     Fenced,
@@ -98,7 +100,8 @@ pub enum WriteFailure {
     Sync(#[source] std::io::Error),
 }
 
-/// Positions whose waiters must be told that their append failed: above `after`, up to and including `through`.
+/// Positions whose waiters must be told that their append failed, and whose changes must be undone: above `after`, up to and
+/// including `through`. They are not used again, and [`Store::durable`] will step over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedPositions {
     /// The last position that is durable.
@@ -110,7 +113,7 @@ pub struct FailedPositions {
 /// Where a core's records go. One owner, one thread.
 ///
 /// In each turn: appends, then [`Store::poll_write`] until it gives nothing; [`Store::written`] for each write that ended;
-/// then [`Store::durable`] and [`Store::poll_failed`] say which replies may leave and which have become errors.
+/// then [`Store::poll_failed`] and [`Store::durable`] say which replies have become errors and which may leave.
 pub trait Store {
     /// Takes the records of one change to an offsets partition; a reply that promises them waits for the position. Without
     /// records it is the position of the append before.
@@ -125,8 +128,8 @@ pub trait Store {
     /// Everything up to here was appended.
     fn appended(&self) -> JournalPosition;
 
-    /// Positions that failed since this was asked last. They may still become durable: a client that was told of the failure
-    /// has to assume either.
+    /// Positions that failed since this was asked last; to be asked before [`Store::durable`]. A restart in this very state may
+    /// still find some of them: a client that was told of the failure has to assume either, as with Kafka.
     fn poll_failed(&mut self) -> Option<FailedPositions>;
 
     /// What the store promises.
@@ -144,6 +147,51 @@ pub trait Store {
     /// When [`Store::poll_write`] must be asked at the latest though nothing was appended (a full disk is tried again), on
     /// the monotonic clock.
     fn deadline_ms(&self) -> Option<u64>;
+
+    /// Work on files that is to be done beside the core, in this order; nothing if none is due.
+    fn poll_job(&mut self, now: Now) -> Option<Job> {
+        let _ = now;
+        None
+    }
+
+    /// A job has ended.
+    fn job_done(&mut self, done: JobDone, now: Now) {
+        let _ = (done, now);
+    }
+
+    /// The partition of which a snapshot should be taken next so that the log can be shortened.
+    fn snapshot_due(&self, now: Now) -> Option<i32> {
+        let _ = now;
+        None
+    }
+
+    /// Begins the snapshot of a partition, one at a time: every record that lives now must be given to
+    /// [`Store::snapshot_records`] before [`Store::complete_snapshot`]. Appends may go on meanwhile; of a key that changes the
+    /// old or the new record is given, or both in order.
+    fn begin_snapshot(&mut self, partition: i32, leader_epoch: i32) {
+        let _ = (partition, leader_epoch);
+    }
+
+    /// The partition of the snapshot that was begun; nothing any more once it is there or has failed.
+    fn snapshot_under_way(&self) -> Option<i32> {
+        None
+    }
+
+    /// Whether the snapshot takes records now: not while the disk is behind.
+    fn snapshot_wants_records(&self) -> bool {
+        false
+    }
+
+    /// Some of the partition's records.
+    fn snapshot_records(&mut self, records: &dyn Entries) {
+        let _ = records;
+    }
+
+    /// All records were given.
+    fn complete_snapshot(&mut self) {}
+
+    /// Gives the snapshot up, for example because the partition is lost.
+    fn abandon_snapshot(&mut self) {}
 }
 
 /// Keeps nothing: every append is durable at once.

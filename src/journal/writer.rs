@@ -66,17 +66,21 @@ pub struct Writer {
     segment_bytes: u64,
     /// Appended while a write is under way.
     collecting: Vec<u8>,
-    /// Being written, from `line_at` on; kept until the write succeeded.
+    /// Being written, from `line_at` on.
     line: Vec<u8>,
     line_at: usize,
+    /// Of what `line_at` points to; the next write begins there.
+    line_position: u64,
     appended: u64,
+    /// Everything up to here is written, but for what failed.
     written: u64,
     synced: u64,
     /// Where the next segments begin, in order.
     rolls: VecDeque<u64>,
     /// End of the segment that appends go to.
     fill_end: u64,
-    previous_end: u64,
+    /// Where the last entry ends that counts; behind it in its segment may be what is left of a write that failed.
+    valid_end: u64,
     active: Option<Active>,
     spare: Spare,
     next_segment: SegmentId,
@@ -125,12 +129,13 @@ impl Writer {
             collecting: Vec::new(),
             line: Vec::new(),
             line_at: 0,
+            line_position: start.position,
             appended: start.position,
             written: start.position,
             synced: start.position,
             rolls: if active.is_some() { VecDeque::new() } else { VecDeque::from([start.position]) },
             fill_end: base + (file_bytes - HEADER_BYTES),
-            previous_end: start.previous_end,
+            valid_end: start.previous_end,
             active,
             spare: Spare::Wanted,
             next_segment: start.next_segment,
@@ -181,9 +186,11 @@ impl Writer {
 
     /// The next write, if one is due; nothing while one is under way.
     pub fn poll_write(&mut self, now: Now) -> Option<SegmentWrite> {
-        let waits = self.state == StoreState::Full && now.monotonic_ms < self.retry_at_ms;
-        if self.state == StoreState::Fenced || self.in_flight.is_some() || waits {
+        if self.state == StoreState::Fenced || self.in_flight.is_some() {
             return None;
+        }
+        if self.state == StoreState::Full {
+            return self.poll_probe(now);
         }
         if self.line_at == self.line.len() {
             self.line.clear();
@@ -191,23 +198,16 @@ impl Writer {
             self.line_at = 0;
             std::mem::swap(&mut self.line, &mut self.collecting);
         }
-        if self.line.is_empty() || (self.is_segment_over() && !self.roll(now)) {
+        if self.line.is_empty() {
             return None;
         }
-        let bytes = self.chunk_bytes();
-        let token = self.next_token;
-        self.next_token += 1;
-        self.in_flight = Some(InFlight { token, bytes });
-        let chunk = &mut self.line[self.line_at..self.line_at + bytes];
-        seal(chunk, Some(self.synced));
-        let active = self.active.as_ref().expect("a segment was rolled to");
-        Some(SegmentWrite {
-            segment: active.header.id,
-            offset: active.write_offset(self.written),
-            data: active.write_data(chunk),
-            sync: self.mode == Durability::Fsync,
-            token,
-        })
+        if self.is_segment_over() && !self.roll() {
+            if matches!(self.spare, Spare::Failed { .. }) {
+                self.fail(StoreState::Full, now);
+            }
+            return None;
+        }
+        Some(self.write(self.chunk_bytes()))
     }
 
     /// The write of this token has ended.
@@ -268,6 +268,11 @@ impl Writer {
         JournalPosition(self.written)
     }
 
+    /// The segment that was written last.
+    pub fn active_header(&self) -> Option<Header> {
+        self.active.as_ref().filter(|active| active.header_written).map(|active| active.header)
+    }
+
     /// See [`super::store::Store::poll_failed`].
     pub fn poll_failed(&mut self) -> Option<FailedPositions> {
         self.failed.take()
@@ -290,27 +295,50 @@ impl Writer {
         }
         let prepare = if let Spare::Failed { retry_at_ms } = self.spare { Some(retry_at_ms) } else { None };
         let waits_for_spare = self.is_segment_over() && self.spare != Spare::Ready;
-        let writes_again = self.state == StoreState::Full && self.in_flight.is_none() && !waits_for_spare;
-        prepare.into_iter().chain(writes_again.then_some(self.retry_at_ms)).min()
+        let probes = self.state == StoreState::Full && self.in_flight.is_none() && !waits_for_spare;
+        prepare.into_iter().chain(probes.then_some(self.retry_at_ms)).min()
+    }
+
+    /// A full disk is tried with the header of a segment alone. Once that is durable, what is left of the write that failed
+    /// is cut off, and appends are taken again.
+    fn poll_probe(&mut self, now: Now) -> Option<SegmentWrite> {
+        if now.monotonic_ms < self.retry_at_ms || (self.is_segment_over() && !self.roll()) {
+            return None;
+        }
+        Some(self.write(0))
+    }
+
+    fn write(&mut self, bytes: usize) -> SegmentWrite {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.in_flight = Some(InFlight { token, bytes });
+        let chunk = &mut self.line[self.line_at..self.line_at + bytes];
+        seal(chunk, Some(self.synced));
+        let active = self.active.as_ref().expect("a segment was rolled to");
+        SegmentWrite {
+            segment: active.header.id,
+            offset: active.write_offset(self.line_position),
+            data: active.write_data(chunk),
+            sync: self.mode == Durability::Fsync,
+            token,
+        }
     }
 
     fn is_segment_over(&self) -> bool {
-        self.rolls.front() == Some(&self.written)
+        self.rolls.front() == Some(&self.line_position)
     }
 
     /// Goes on with the spare segment; false if there is none yet.
-    fn roll(&mut self, now: Now) -> bool {
+    fn roll(&mut self) -> bool {
         if self.spare != Spare::Ready {
-            if matches!(self.spare, Spare::Failed { .. }) && self.state == StoreState::Open {
-                self.fail(StoreState::Full, now);
-            }
             return false;
         }
         let header = Header {
             stream: self.stream,
             id: self.next_segment,
-            base: self.written,
-            previous_end: if self.active.is_some() { self.written } else { self.previous_end },
+            base: self.line_position,
+            previous_end: self.valid_end,
+            synced: self.synced,
         };
         self.active = Some(Active { header, tail: Vec::new(), header_written: false });
         self.rolls.pop_front();
@@ -321,7 +349,7 @@ impl Writer {
 
     /// How much of the line goes into the next write: whole entries, all of one segment.
     fn chunk_bytes(&self) -> usize {
-        let in_segment = self.rolls.front().map_or(usize::MAX, |roll| (roll - self.written) as usize);
+        let in_segment = self.rolls.front().map_or(usize::MAX, |roll| (roll - self.line_position) as usize);
         let mut bytes = 0;
         for length in entry_lengths(&self.line[self.line_at..]) {
             let too_much = bytes > 0 && bytes + length > JOURNAL_WRITE_MAX_BYTES;
@@ -338,9 +366,11 @@ impl Writer {
         active.header_written = true;
         active.tail.extend_from_slice(&self.line[self.line_at..self.line_at + bytes]);
         self.line_at += bytes;
-        self.written += bytes as u64;
-        let keep = (active.header.offset_of(self.written) % BLOCK_BYTES as u64) as usize;
+        self.line_position += bytes as u64;
+        let keep = (active.header.offset_of(self.line_position) % BLOCK_BYTES as u64) as usize;
         active.tail.drain(..active.tail.len() - keep);
+        self.written = self.line_position;
+        self.valid_end = self.line_position;
         if self.mode == Durability::Fsync {
             self.synced = self.written;
         }
@@ -355,6 +385,24 @@ impl Writer {
             self.failed_through = self.appended;
             let after = self.failed.map_or(JournalPosition(after), |failed| failed.after);
             self.failed = Some(FailedPositions { after, through: JournalPosition(self.appended) });
+        }
+        if state == StoreState::Full {
+            self.drop_what_failed();
+        }
+    }
+
+    /// Positions are not used again: the log goes on behind them, in a segment that says so. What is left of the failed write
+    /// in its own segment could otherwise be taken for what came later.
+    fn drop_what_failed(&mut self) {
+        self.line.clear();
+        self.line_at = 0;
+        self.collecting.clear();
+        self.line_position = self.appended;
+        self.fill_end = self.appended + (self.segment_bytes - HEADER_BYTES);
+        self.rolls.clear();
+        match &mut self.active {
+            Some(active) if !active.header_written => active.header.base = self.appended,
+            _ => self.rolls.push_back(self.appended),
         }
     }
 }

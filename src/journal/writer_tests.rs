@@ -67,7 +67,7 @@ fn what_comes_during_a_write_is_the_next_write() {
     let first = writer.append(3, 1, &Bytes(10)).expect("open");
     let SegmentWrite { segment, offset, data, sync, token } = writer.poll_write(at(0)).expect("a write");
     assert_eq!((segment, offset, sync, data.len()), (SegmentId(1), 0, true, 2 * BLOCK_BYTES));
-    let header = Header { stream: 9, id: SegmentId(1), base: 0, previous_end: 0 };
+    let header = Header { stream: 9, id: SegmentId(1), base: 0, previous_end: 0, synced: 0 };
     assert_eq!(Header::decode(&data[..BLOCK_BYTES]), DecodedHeader::Header(header));
     assert_eq!(entries(&data[BLOCK_BYTES..], 0), 1);
 
@@ -103,35 +103,53 @@ fn a_full_segment_rolls_to_the_prepared_one() {
     writer.prepared(true, at(0));
     let write = writer.poll_write(at(0)).expect("the rest");
     assert_eq!((write.segment, write.offset), (SegmentId(2), 0));
-    let header = Header { stream: 9, id: SegmentId(2), base: 2 * length, previous_end: 2 * length };
+    let header = Header { stream: 9, id: SegmentId(2), base: 2 * length, previous_end: 2 * length, synced: 2 * length };
     assert_eq!(Header::decode(&write.data[..BLOCK_BYTES]), DecodedHeader::Header(header));
     writer.written(write.token, Ok(()), at(0));
     assert_eq!((writer.durable(), writer.appended()), (JournalPosition(4 * length), JournalPosition(4 * length)));
 }
 
 #[test]
-fn a_full_disk_refuses_until_the_same_bytes_are_written() {
+fn a_full_disk_refuses_until_a_write_succeeds() {
     let mut writer = writer(Durability::Fsync, SEGMENT_BYTES);
+    let durable = writer.append(0, 0, &Bytes(10)).expect("open");
+    let write = writer.poll_write(at(0)).expect("a write");
+    writer.written(write.token, Ok(()), at(0));
     writer.append(0, 0, &Bytes(10)).expect("open");
-    let first = writer.poll_write(at(0)).expect("a write");
+    let write = writer.poll_write(at(0)).expect("a write");
     writer.append(0, 0, &Bytes(20)).expect("open");
-    writer.written(first.token, failure(ErrorKind::StorageFull), at(0));
+    writer.written(write.token, failure(ErrorKind::StorageFull), at(0));
     assert_eq!((writer.state(), writer.append(0, 0, &Bytes(1))), (StoreState::Full, Err(Refused::Full)));
-    let failed = FailedPositions { after: JournalPosition(0), through: writer.appended() };
-    assert_eq!((writer.poll_failed(), writer.poll_failed()), (Some(failed), None));
-    assert_eq!((writer.poll_write(at(FULL_RETRY_MS - 1)), writer.deadline_ms()), (None, Some(FULL_RETRY_MS)));
+    let failed = FailedPositions { after: durable, through: writer.appended() };
+    assert_eq!((writer.poll_failed(), writer.poll_failed(), writer.durable()), (Some(failed), None, durable));
 
-    let again = writer.poll_write(at(FULL_RETRY_MS)).expect("tried again");
-    assert_eq!((again.offset, &again.data), (first.offset, &first.data));
-    writer.written(again.token, failure(ErrorKind::QuotaExceeded), at(FULL_RETRY_MS));
-    assert_eq!((writer.poll_failed(), writer.state()), (None, StoreState::Full));
-    let again = writer.poll_write(at(2 * FULL_RETRY_MS)).expect("tried again");
-    writer.written(again.token, Ok(()), at(2 * FULL_RETRY_MS));
-    assert_eq!(writer.state(), StoreState::Open);
-    let rest = writer.poll_write(at(2 * FULL_RETRY_MS)).expect("what was collected");
-    writer.written(rest.token, Ok(()), at(2 * FULL_RETRY_MS));
-    assert_eq!((writer.durable(), writer.deadline_ms()), (writer.appended(), None));
-    writer.append(0, 0, &Bytes(1)).expect("open again");
+    // The next segment is needed, which cannot be made at once.
+    assert_eq!((writer.poll_write(at(FULL_RETRY_MS)), writer.deadline_ms()), (None, None));
+    assert_eq!(writer.poll_prepare(at(FULL_RETRY_MS)), Some(SegmentId(2)));
+    writer.prepared(false, at(FULL_RETRY_MS));
+    assert_eq!(writer.deadline_ms(), Some(2 * FULL_RETRY_MS));
+    assert_eq!(writer.poll_prepare(at(2 * FULL_RETRY_MS)), Some(SegmentId(2)));
+    writer.prepared(true, at(2 * FULL_RETRY_MS));
+    assert_eq!(writer.deadline_ms(), Some(2 * FULL_RETRY_MS));
+
+    // A header alone is tried, until it succeeds.
+    let probe = writer.poll_write(at(2 * FULL_RETRY_MS)).expect("tried");
+    let header =
+        Header { stream: 9, id: SegmentId(2), base: failed.through.0, previous_end: durable.0, synced: durable.0 };
+    assert_eq!((probe.segment, probe.offset, &probe.data[..]), (SegmentId(2), 0, &header.encode()[..]));
+    writer.written(probe.token, failure(ErrorKind::QuotaExceeded), at(2 * FULL_RETRY_MS));
+    assert_eq!((writer.state(), writer.poll_failed()), (StoreState::Full, None));
+    assert_eq!((writer.poll_write(at(3 * FULL_RETRY_MS - 1)), writer.deadline_ms()), (None, Some(3 * FULL_RETRY_MS)));
+    let again = writer.poll_write(at(3 * FULL_RETRY_MS)).expect("tried again");
+    assert_eq!((again.segment, again.offset, &again.data), (SegmentId(2), 0, &probe.data));
+    writer.written(again.token, Ok(()), at(3 * FULL_RETRY_MS));
+    assert_eq!((writer.state(), writer.durable()), (StoreState::Open, failed.through));
+
+    let position = writer.append(0, 0, &Bytes(1)).expect("open again");
+    let write = writer.poll_write(at(3 * FULL_RETRY_MS)).expect("a write");
+    assert_eq!((write.segment, write.offset, entries(&write.data, failed.through.0)), (SegmentId(2), HEADER_BYTES, 1));
+    writer.written(write.token, Ok(()), at(3 * FULL_RETRY_MS));
+    assert_eq!((writer.durable(), writer.deadline_ms()), (position, None));
 }
 
 #[test]
@@ -171,8 +189,8 @@ fn no_room_for_the_next_segment_is_a_full_disk() {
     assert_eq!((writer.state(), writer.poll_failed().map(|failed| failed.through)), (StoreState::Full, Some(over)));
     assert_eq!(writer.poll_prepare(at(FULL_RETRY_MS)), Some(SegmentId(2)));
     writer.prepared(true, at(FULL_RETRY_MS));
-    let write = writer.poll_write(at(FULL_RETRY_MS)).expect("room at last");
-    writer.written(write.token, Ok(()), at(FULL_RETRY_MS));
+    let probe = writer.poll_write(at(FULL_RETRY_MS)).expect("room at last");
+    writer.written(probe.token, Ok(()), at(FULL_RETRY_MS));
     assert_eq!((writer.state(), writer.durable()), (StoreState::Open, over));
 }
 

@@ -261,7 +261,10 @@ impl Conversation {
         let before = replies.len();
         match turn.service.request(id, &mut self.session, frame, replies) {
             Verdict::Answered => {}
-            Verdict::Parked => self.is_parked = true,
+            Verdict::Parked => {
+                debug_assert_eq!(replies.len(), before, "a parked request is answered later");
+                self.is_parked = true;
+            }
             Verdict::Durable(position) => self.hold(before, position, id, turn),
             Verdict::Close(reason) => self.fail(reason),
         }
@@ -317,3 +320,7 @@ fn replies<'a>(held: &'a mut Option<Box<Held>>, output: &'a mut Vec<u8>, pool: &
         }
     }
 }
+
+#[cfg(test)]
+#[path = "conversation_tests.rs"]
+mod tests;

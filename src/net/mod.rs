@@ -12,6 +12,8 @@
 //! [`Service`]: crate::shard::service::Service
 //! [`Network`]: crate::shard::service::Network
 
+#![allow(clippy::disallowed_methods, reason = "clocks and sockets belong here")]
+
 mod accept;
 pub mod address;
 mod clock;
@@ -36,5 +38,5 @@ mod wheel;
 
 pub use clock::now;
 pub use core::NetworkLimits;
-pub use server::{CoreContext, CorePlan, Server, ServerSettings, StartError, start};
+pub use server::{CoreContext, CoreFailure, CorePlan, Server, ServerSettings, StartError, place, start};
 pub use stop::Stop;

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
+use tracing::warn;
 
 use super::core::{Core, NetworkLimits};
 use super::counters::{Counters, Snapshot};
@@ -30,6 +32,9 @@ pub struct ServerSettings {
     pub limits: NetworkLimits,
     /// How large each core's ring is.
     pub ring: RingSettings,
+    /// How long a start waits for ports that are in use. The kernel takes a killed server's rings apart, and with them its
+    /// listening sockets, only after the process has gone.
+    pub port_patience: Duration,
 }
 
 /// One core to be started.
@@ -103,7 +108,7 @@ where
     M: Future<Output = io::Result<S>> + 'static,
 {
     preflight::check().map_err(StartError::Preflight)?;
-    let (listeners, bootstrap, own) = bind_all(&settings, &plans)?;
+    let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
@@ -129,6 +134,15 @@ where
         }
     }
     Ok(server)
+}
+
+/// The CPU of each core: the i-th allowed one, lowest first; from the first one again when there are more cores.
+pub fn place(cores: usize, allowed_cpus: &[usize]) -> Vec<Option<usize>> {
+    if cores > allowed_cpus.len() {
+        warn!(cores, cpus = allowed_cpus.len(), "more cores than CPUs: some share a CPU and none is faster for it");
+    }
+    let mut cpus = allowed_cpus.iter().copied().cycle();
+    (0..cores).map(|_| cpus.next()).collect()
 }
 
 impl Server {
@@ -175,6 +189,20 @@ impl Server {
 type CoreListeners = Vec<(ListenerIndex, ListeningSocket)>;
 type Bound = (Vec<CoreListeners>, Vec<SocketAddr>, Vec<Vec<SocketAddr>>);
 
+fn bind_patiently<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound, ListenError> {
+    const STEP: Duration = Duration::from_millis(20);
+    let mut left = settings.port_patience;
+    loop {
+        match bind_all(settings, plans) {
+            Err(ListenError::InUse(_)) if left > Duration::ZERO => {
+                thread::sleep(STEP);
+                left = left.saturating_sub(STEP);
+            }
+            other => return other,
+        }
+    }
+}
+
 fn bind_all<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound, ListenError> {
     let mut listeners: Vec<CoreListeners> = plans.iter().map(|_| Vec::new()).collect();
     let (mut bootstrap, mut own) = (Vec::new(), vec![Vec::new(); plans.len()]);
@@ -216,5 +244,17 @@ struct StopOnDrop(Stop);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_take_the_allowed_cpus_in_order_and_share_when_they_must() {
+        assert_eq!(place(2, &[3, 5, 7]), [Some(3), Some(5)]);
+        assert_eq!(place(3, &[3, 5]), [Some(3), Some(5), Some(3)]);
+        assert_eq!(place(1, &[]), [None]);
     }
 }

@@ -72,3 +72,31 @@ impl Table {
         slot
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::net::conversation::Conversation;
+    use crate::shard::service::{ListenerIndex, Session};
+
+    fn insert(table: &mut Table) -> Key {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let session = Session { listener: ListenerIndex(0), peer, software: None };
+        let socket = std::fs::File::open("/dev/null").expect("it exists").into();
+        table.insert(|key| Connection::new(key, socket, Conversation::new(session), 0)).key
+    }
+
+    #[test]
+    fn an_old_key_never_finds_the_next_user_of_its_slot() {
+        let mut table = Table::default();
+        let old = insert(&mut table);
+        assert!(table.remove(old).is_some());
+        let new = insert(&mut table);
+        assert_eq!(new.slot, old.slot);
+        assert!(table.get_mut(old).is_none() && table.remove(old).is_none());
+        assert!(table.get_mut(new).is_some());
+        assert_eq!((table.len(), table.keys()), (1, vec![new]));
+    }
+}

@@ -9,8 +9,8 @@ const BUCKETS: u64 = 256;
 pub(super) struct Wheel {
     width_ms: u64,
     buckets: Vec<Vec<Key>>,
-    /// All buckets before this tick are empty.
-    tick: u64,
+    /// No bucket before this tick has an entry.
+    next_tick: u64,
     entries: usize,
 }
 
@@ -18,16 +18,16 @@ impl Wheel {
     /// A wheel for deadlines about `span_ms` ahead; it is late by at most a 128th of that.
     pub(super) fn new(span_ms: u64) -> Wheel {
         let buckets = (0..BUCKETS).map(|_| Vec::new()).collect();
-        Wheel { width_ms: (span_ms / (BUCKETS / 2)).max(1), buckets, tick: 0, entries: 0 }
+        Wheel { width_ms: (span_ms / (BUCKETS / 2)).max(1), buckets, next_tick: 0, entries: 0 }
     }
 
     /// Puts `key` in; it comes out at `due_ms` or a little later, earlier if that is beyond the wheel.
     pub(super) fn insert(&mut self, now_ms: u64, due_ms: u64, key: Key) {
         let now_tick = now_ms / self.width_ms;
-        if self.entries == 0 {
-            self.tick = now_tick;
+        let tick = due_ms.div_ceil(self.width_ms).clamp(now_tick, now_tick + BUCKETS - 1);
+        if self.entries == 0 || tick < self.next_tick {
+            self.next_tick = tick;
         }
-        let tick = due_ms.div_ceil(self.width_ms).clamp(self.tick, self.tick + BUCKETS - 1);
         self.buckets[(tick % BUCKETS) as usize].push(key);
         self.entries += 1;
     }
@@ -37,10 +37,10 @@ impl Wheel {
         if self.entries == 0 {
             return None;
         }
-        while self.buckets[(self.tick % BUCKETS) as usize].is_empty() {
-            self.tick += 1;
+        while self.buckets[(self.next_tick % BUCKETS) as usize].is_empty() {
+            self.next_tick += 1;
         }
-        Some(self.tick * self.width_ms)
+        Some(self.next_tick * self.width_ms)
     }
 
     /// The keys of the next bucket that is due.
@@ -48,8 +48,7 @@ impl Wheel {
         if self.next_ms()? > now_ms {
             return None;
         }
-        let keys = std::mem::take(&mut self.buckets[(self.tick % BUCKETS) as usize]);
-        self.tick += 1;
+        let keys = std::mem::take(&mut self.buckets[(self.next_tick % BUCKETS) as usize]);
         self.entries -= keys.len();
         Some(keys)
     }
@@ -81,6 +80,17 @@ mod tests {
         }
         assert_eq!(out, 128);
         assert_eq!(wheel.next_ms(), None);
+    }
+
+    #[test]
+    fn an_earlier_deadline_overtakes_one_that_was_looked_at() {
+        let mut wheel = Wheel::new(12_800);
+        wheel.insert(0, 9_000, key(1));
+        assert_eq!(wheel.next_ms(), Some(9_000));
+        wheel.insert(10, 500, key(2));
+        assert_eq!(wheel.next_ms(), Some(500));
+        assert_eq!(wheel.pop_due(500), Some(vec![key(2)]));
+        assert_eq!(wheel.pop_due(8_999), None);
     }
 
     #[test]

@@ -81,6 +81,13 @@ impl fmt::Display for Report {
 
 /// Looks at everything that a server with these settings needs. Binds its ports for a moment; changes nothing else.
 pub fn examine(settings: &Settings) -> Report {
+    let mut report = examine_machine(settings);
+    report.findings.extend(ports(settings));
+    report
+}
+
+/// As [`examine`], but for the ports: a start binds them itself, and waits for those of a server that has just ended.
+pub fn examine_machine(settings: &Settings) -> Report {
     let mut findings = vec![
         judge::kernel(&read("/proc/sys/kernel/osrelease")),
         judge::io_uring(read("/proc/sys/kernel/io_uring_disabled").trim(), try_ring()),
@@ -89,7 +96,6 @@ pub fn examine(settings: &Settings) -> Report {
     findings.push(judge::locked_memory(&limits));
     findings.push(judge::open_files(&limits, settings.max_connections));
     findings.push(judge::processors(settings.cores, core_affinity::get_core_ids().map_or(0, |ids| ids.len())));
-    findings.extend(ports(settings));
     findings.push(data_dir(&settings.data_dir));
     Report { findings }
 }

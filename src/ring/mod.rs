@@ -8,6 +8,8 @@
 //! - [`Waker`] wakes a ring from any thread, with or without a ring of its own.
 //! - [`outstanding`] counts glommio operations: while there are any, [`Sleeper`] sleeps through glommio.
 
+#![allow(clippy::disallowed_methods, reason = "clocks and sockets belong here")]
+
 mod buffers;
 pub mod outstanding;
 mod sends;
@@ -24,3 +26,6 @@ pub use sleep::Sleeper;
 pub use submit::{Completion, Ring, RingSettings, accepted};
 pub use token::{Key, Kind};
 pub use wake::Waker;
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
@@ -326,12 +326,6 @@ pub fn accepted(completion: &Completion) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel made the descriptor for this completion, and each completion is taken once.
     Ok(unsafe { OwnedFd::from_raw_fd(completion.result) })
-}
-
-impl AsRawFd for Ring {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.as_raw_fd()
-    }
 }
 
 impl Drop for Ring {

@@ -99,3 +99,44 @@ impl Writing {
         [write, sync]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key { slot: 0, generation: 0 };
+
+    #[test]
+    fn a_short_write_goes_on_where_it_stopped() {
+        let mut writes = Writes::default();
+        writes.begin(5, 100, vec![1; 10], 42);
+        assert!(writes.completed(Kind::Write, KEY, 4).is_none());
+        assert!(writes.completed(Kind::Sync, KEY, -libc::ECANCELED).is_some(), "the rest is submitted");
+        assert!(writes.pop_ended().is_none());
+        assert!(writes.completed(Kind::Sync, KEY, 0).is_none(), "completions may come in any order");
+        assert!(writes.completed(Kind::Write, KEY, 6).is_none());
+        assert!(matches!(writes.pop_ended(), Some((42, Ok(())))));
+        assert!(!writes.is_busy());
+    }
+
+    #[test]
+    fn failures_of_either_half_are_told_once() {
+        for (written, synced, code) in [(-libc::ENOSPC, -libc::ECANCELED, libc::ENOSPC), (10, -libc::EIO, libc::EIO)] {
+            let mut writes = Writes::default();
+            writes.begin(5, 0, vec![1; 10], 1);
+            writes.completed(Kind::Write, KEY, written);
+            assert!(writes.completed(Kind::Sync, KEY, synced).is_none());
+            let (_, result) = writes.pop_ended().expect("it ended");
+            assert_eq!(result.expect_err("it failed").raw_os_error(), Some(code));
+        }
+    }
+
+    #[test]
+    fn a_write_of_nothing_at_all_is_a_failure_not_a_loop() {
+        let mut writes = Writes::default();
+        writes.begin(5, 0, vec![1; 10], 1);
+        writes.completed(Kind::Write, KEY, 0);
+        assert!(writes.completed(Kind::Sync, KEY, 0).is_none());
+        assert!(writes.pop_ended().expect("it ended").1.is_err());
+    }
+}

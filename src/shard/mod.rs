@@ -4,6 +4,7 @@
 pub mod context;
 mod control_port;
 mod dispatch;
+mod fetches;
 pub mod mailbox;
 mod persist;
 pub mod service;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use self::context::RequestContext;
 use self::control_port::ControlPort;
 pub use self::control_port::{Mail, Owner};
+use self::fetches::WaitingFetches;
 use self::mailbox::Mailboxes;
 use self::persist::Persistence;
 use self::service::{ConnectionId, Network, Service, Session, Verdict};
@@ -66,6 +68,7 @@ pub struct Shard {
     mailboxes: Mailboxes<Mail>,
     control: ControlPort,
     groups: Groups,
+    fetches: WaitingFetches,
     persistence: Persistence,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
@@ -87,6 +90,7 @@ impl Shard {
             authorizer,
             mailboxes,
             groups,
+            fetches: WaitingFetches::default(),
             persistence: Persistence::new(store),
             codes: Vec::new(),
             api_versions: dispatch::served_apis(),
@@ -159,6 +163,13 @@ impl Shard {
             });
         }
     }
+
+    fn answer_fetches(&mut self, network: &mut dyn Network) {
+        for _ in 0..ANSWERS_PER_TURN {
+            let Some((connection, fetch)) = self.fetches.due(self.now.monotonic_ms) else { return };
+            network.answer(connection, &mut |replies| dispatch::write_fetched(self, &fetch, replies));
+        }
+    }
 }
 
 impl Service for Shard {
@@ -176,8 +187,10 @@ impl Service for Shard {
         dispatch::request(self, connection, session, frame, replies)
     }
 
-    /// Nothing to do: in Kafka too a member outlives its connection, and an answer without a connection is dropped.
-    fn closed(&mut self, _: ConnectionId) {}
+    /// In Kafka too a member outlives its connection, and an answer without a connection is dropped.
+    fn closed(&mut self, connection: ConnectionId) {
+        self.fetches.forget(connection);
+    }
 
     fn synced(&mut self, token: u64, result: std::io::Result<()>) {
         self.control.synced(token, result);
@@ -191,11 +204,14 @@ impl Service for Shard {
         self.groups.advance(now);
         let _undone = self.persist();
         self.answer_parked(network);
+        self.answer_fetches(network);
         // Not across a sleep: what is replaced meanwhile could not be freed.
         self.guard = None;
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        if self.groups.has_output() { Some(self.now.monotonic_ms) } else { self.groups.next_deadline_ms() }
+        let groups =
+            if self.groups.has_output() { Some(self.now.monotonic_ms) } else { self.groups.next_deadline_ms() };
+        [groups, self.fetches.next_deadline_ms()].into_iter().flatten().min()
     }
 }

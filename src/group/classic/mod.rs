@@ -45,6 +45,8 @@ pub(in crate::group) struct ClassicGroup {
     /// What the last completed join phase came to; none in an Empty group.
     round: Option<Rc<Round>>,
     leader: Option<MemberSlot>,
+    /// The leader's assignments of this generation are on their way to the journal.
+    is_assigning: bool,
     /// Of the join phase or of the sync phase.
     phase_timer: Option<TimerId>,
     members: Members,
@@ -90,6 +92,7 @@ impl ClassicGroup {
             protocol_type: None,
             round: None,
             leader: None,
+            is_assigning: false,
             phase_timer: None,
             members: Members::new(core.seed()),
             pending: None,
@@ -203,7 +206,6 @@ impl ClassicGroup {
     /// What must hold between any two inputs.
     pub(in crate::group) fn check(&self) -> Result<(), &'static str> {
         let is_preparing = matches!(self.state, State::PreparingRebalance(_));
-        let has_parked = self.members.joining() + self.members.syncing() > 0;
         let claims = [
             (self.leader.is_some() != self.members.is_empty(), "a leader if and only if there are members"),
             (self.leader.is_none_or(|slot| self.members.get(slot).is_some()), "the leader is a member"),
@@ -216,8 +218,12 @@ impl ClassicGroup {
                 "SyncGroups are parked in CompletingRebalance only",
             ),
             (
-                self.state != State::CompletingRebalance || self.members.owing() == 0 || self.phase_timer.is_some(),
+                self.state != State::CompletingRebalance || self.is_assigning || self.phase_timer.is_some(),
                 "a sync phase ends some time",
+            ),
+            (
+                !self.is_assigning || self.state == State::CompletingRebalance,
+                "assignments are written in CompletingRebalance only",
             ),
             (
                 !matches!(self.state, State::CompletingRebalance | State::Stable)
@@ -232,7 +238,6 @@ impl ClassicGroup {
                 self.members.iter().all(|(_, member)| member.timer.is_some() || member.parked().is_some()),
                 "every member has a session or a parked request",
             ),
-            (has_parked || !self.members.is_empty() || self.generation_id >= 0, "a generation"),
         ];
         claims.iter().find(|(holds, _)| !holds).map_or(self.members.check(), |(_, what)| Err(what))
     }

@@ -25,6 +25,7 @@ impl ClassicGroup {
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_>) {
         if self.state == State::CompletingRebalance {
             self.refuse_parked_syncs(ErrorCode::REBALANCE_IN_PROGRESS, turn);
+            self.is_assigning = false;
         }
         for slot in 0..self.members.bound() {
             if self.members.owing() == 0 {

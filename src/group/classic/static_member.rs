@@ -1,12 +1,13 @@
 //! A static member whose client comes back without its member id: the new id takes the old one's place, in Stable without a
 //! rebalance (KIP-345).
 
+use std::rc::Rc;
+
 use crate::errors::ErrorCode;
 use crate::group::Ticket;
 use crate::group::core::Turn;
 use crate::group::outcome::{JoinAnswer, JoinedMembers, MemberId};
 use crate::group::writes::{Replaced, Wait};
-use std::rc::Rc;
 
 use super::join::JoinRequest;
 use super::member::Parked;
@@ -75,8 +76,13 @@ impl ClassicGroup {
         self.members.tally().choose().as_ref() != chosen
     }
 
-    /// The new id is written: the client goes on with the assignment it had.
+    /// The new id is written: the client goes on with the assignment it had, unless another has taken its place meanwhile.
     pub(super) fn confirm_replacement(&mut self, replaced: &Replaced, turn: &mut Turn<'_>) {
+        let member_id = replaced.profile.member_id();
+        if let Err(error) = self.members.validate(member_id, replaced.profile.group_instance_id()) {
+            turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
+            return;
+        }
         let leads = self.leader == Some(replaced.member);
         let mut answer = self.answer_of_replacement(replaced, ErrorCode::NONE, MemberId::from(&replaced.profile));
         if replaced.knows_skip_assignment {

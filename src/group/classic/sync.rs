@@ -91,7 +91,9 @@ impl ClassicGroup {
             return Some(synced(round, assignment));
         }
         self.members.park_sync(slot, ticket);
-        if self.leader == Some(slot) {
+        // A leader that asks again while its assignments are being written waits for those.
+        if self.leader == Some(slot) && !self.is_assigning {
+            self.is_assigning = true;
             self.write_assignments(request.assignments.clone(), turn);
         }
         None

@@ -17,6 +17,7 @@ impl ClassicGroup {
         if self.state != State::CompletingRebalance || self.generation_id != assigned.generation_id {
             return;
         }
+        self.is_assigning = false;
         match result {
             Ok(()) => self.hand_out_assignments(assigned, turn),
             Err(error) => {

@@ -76,10 +76,10 @@ impl Groups {
 
 /// The offsets that have expired, and whether these are all.
 fn expired(group: &Group, retention_ms: i64, now: Now) -> (Vec<(Rc<str>, i32)>, bool) {
-    let (since_ms, subscribed) = match group.classic.expiry_base() {
-        None => return (Vec::new(), group.offsets.is_empty()),
-        Some(base) => base,
-    };
+    if group.offsets.is_empty() {
+        return (Vec::new(), true);
+    }
+    let Some((since_ms, subscribed)) = group.classic.expiry_base() else { return (Vec::new(), false) };
     let is_expired = |offset: &Offset| match offset.expire_timestamp_ms() {
         -1 => now.unix_ms - since_ms.unwrap_or(offset.commit_timestamp_ms) >= retention_ms,
         expire_timestamp_ms => now.unix_ms >= expire_timestamp_ms,

@@ -69,13 +69,15 @@ fn write(
     let is_batch = context.version.number >= 3;
     let only = if is_batch { None } else { codes.first() };
     let error = if error.is_none() { *only.unwrap_or(&error) } else { error };
+    // With an error at the top there are no entries.
+    let len = if is_batch && error.is_none() { codes.len() } else { 0 };
     let next = Cell::new(0);
     let response = LeaveGroupResponse {
         error_code: error.0,
         members: Array::Each {
-            len: if is_batch && error.is_none() { codes.len() } else { 0 },
+            len,
             each: &|rows| {
-                for member in request.members.iter() {
+                for member in request.members.iter().take(len) {
                     let error_code = codes[next.replace(next.get() + 1)].0;
                     let group_instance_id = member.group_instance_id;
                     rows.push(MemberResponse { member_id: member.member_id, group_instance_id, error_code });

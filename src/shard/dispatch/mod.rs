@@ -7,11 +7,12 @@ mod delete_groups;
 mod delete_topics;
 mod describe_cluster;
 mod describe_groups;
+mod fetch;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
 mod leave_group;
-mod led;
+pub(super) mod led;
 mod list_groups;
 mod list_offsets;
 mod metadata;
@@ -19,12 +20,14 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod produce;
 mod sync_group;
 
 use super::Shard;
 use super::context::RequestContext;
 use super::service::{ConnectionId, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
+pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
 pub(super) use sync_group::write_parked as write_synced;
 
@@ -102,8 +105,11 @@ fn execute(
     let mut writer = Writer::new(replies);
     let start = writer.begin_frame();
     ResponseHeader { correlation_id: header.correlation_id }.write(&mut writer, api.response_header_version(version));
+    let body_start = writer.position();
     let verdict = handle(shard, api, &context, &mut body, &mut writer);
     match verdict {
+        // No answer has an empty body: there is none then (Produce with acks 0).
+        Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
         Ok(Verdict::Answered | Verdict::Durable(_)) => writer.end_frame(start),
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
@@ -130,6 +136,8 @@ fn handle(
     reply: &mut Writer<'_>,
 ) -> Result<Verdict, Malformed> {
     handlers! { shard, context, body, reply, api:
+        Produce => produce,
+        Fetch => fetch,
         ListOffsets => list_offsets,
         Metadata => metadata,
         OffsetCommit => offset_commit,

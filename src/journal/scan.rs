@@ -1,0 +1,308 @@
+//! Where a stream ends: reads all its segments once, checks every entry, and tells a torn tail from damage. Changes nothing
+//! on the disk. What the entries say is read afterwards, by [`super::replay`].
+//!
+//! An append that the power failure interrupted may have left any part of itself, so a bad entry alone says nothing. But each
+//! entry and each segment's header carries the position that was synced when it was written. If anything behind a bad entry
+//! claims that the bad entry was synced, something acknowledged is gone, and the start is refused; otherwise nothing behind
+//! it was ever acknowledged, and the stream is cut there.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::disk::{Disk, DiskFile, join};
+use super::entry::{Damage, Decoded, Entry, HEADER_BYTES as ENTRY_HEADER_BYTES, decode};
+use super::failure::{At, OpenError};
+use super::reader::EntryReader;
+use super::segment::{DecodedHeader, HEADER_BYTES, Header, SegmentId};
+
+/// A segment in use, and how much of it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// As read.
+    pub header: Header,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Position behind the last entry that counts.
+    pub end: u64,
+}
+
+/// Where a stream was cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The segment.
+    pub path: String,
+    /// In the file.
+    pub offset: u64,
+    /// In the stream.
+    pub position: u64,
+}
+
+/// What a stream's segments hold.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Segments that count, in order.
+    pub extents: Vec<Extent>,
+    /// Position of the next entry.
+    pub end: u64,
+    /// Where the stream was cut, if anything stood behind its end.
+    pub cut: Option<Cut>,
+    /// Segments behind the last one that counts: prepared ones, and those of appends that were never acknowledged.
+    pub behind: Vec<SegmentId>,
+    /// The first of `behind` if it is all zeros, and its size.
+    pub prepared: Option<(SegmentId, u64)>,
+    /// Position of each partition's last entry.
+    pub last_of: FxHashMap<i32, u64>,
+    /// Entries that count.
+    pub entries: u64,
+    /// An append of which not all entries were seen yet: where it begins, and how many were.
+    incomplete: Option<(u64, u64)>,
+}
+
+/// Reads a stream's segments, one a step.
+pub struct Scanner {
+    disk: Arc<dyn Disk>,
+    found: Vec<Found>,
+    scan: Scan,
+}
+
+struct Found {
+    id: SegmentId,
+    path: String,
+    header: DecodedHeader,
+    file_bytes: u64,
+}
+
+/// Where entries stop before the segment does.
+struct Stop {
+    reader: EntryReader,
+    damage: Damage,
+}
+
+impl Scanner {
+    /// Finds the segments of a stream.
+    ///
+    /// # Errors
+    /// [`OpenError`], if one is missing, of another stream or of another format.
+    pub fn new(disk: Arc<dyn Disk>, folder: &str, stream: u32) -> Result<Self, OpenError> {
+        let found = find(disk.as_ref(), folder, stream)?;
+        if let Some(first) = found.first()
+            && first.id != SegmentId(1)
+            && first.in_use().is_none()
+        {
+            return Err(misplaced(&first.path, "the header is damaged, or the segments before it are missing"));
+        }
+        Ok(Scanner { disk, found, scan: Scan::default() })
+    }
+
+    /// Bytes that there are to read at most.
+    pub fn bytes_total(&self) -> u64 {
+        self.found.iter().map(|found| found.file_bytes).sum()
+    }
+
+    /// Bytes of the segments that were read.
+    pub fn bytes_done(&self) -> u64 {
+        self.found[..self.scan.extents.len()].iter().map(|found| found.file_bytes).sum()
+    }
+
+    /// Reads one segment more. True at the end.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn step(&mut self) -> Result<bool, OpenError> {
+        let index = self.scan.extents.len();
+        let Some(header) = self.found.get(index).and_then(Found::in_use) else {
+            if let Some(found) = self.claims_behind(index, 0)? {
+                return Err(misplaced(&found.path, "it was in use, and its header is damaged"));
+            }
+            return self.finish().map(|()| true);
+        };
+        let stop = self.read(index, header)?;
+        let end = stop.as_ref().map_or_else(|| self.limit(index), |stop| Some(stop.reader.position()));
+        let extent = Extent { header, file_bytes: self.found[index].file_bytes, end: end.expect("limit or stop") };
+        self.scan.extents.push(extent);
+        let Some(Stop { reader, damage }) = stop else { return Ok(false) };
+        let (offset, position) = (reader.offset(), reader.position());
+        let here = &self.found[index];
+        let rest = if here.is_zero_from(self.disk.as_ref(), offset)? {
+            Vec::new()
+        } else {
+            read_from(reader.file(), offset).at(&here.path)?
+        };
+        if claims(&rest, Some(position), position) || self.claims_behind(index + 1, position)?.is_some() {
+            return Err(OpenError::Damaged { path: here.path.clone(), offset, position, damage });
+        }
+        self.finish().map(|()| true)
+    }
+
+    /// What was found, after [`Scanner::step`] said true.
+    pub fn into_scan(self) -> Scan {
+        self.scan
+    }
+
+    /// Where a segment ends according to the next one.
+    fn limit(&self, index: usize) -> Option<u64> {
+        Some(self.found.get(index + 1)?.in_use()?.previous_end)
+    }
+
+    fn read(&mut self, index: usize, header: Header) -> Result<Option<Stop>, OpenError> {
+        let limit = self.limit(index);
+        let found = &self.found[index];
+        let room = found.file_bytes.saturating_sub(HEADER_BYTES);
+        if let Some(limit) = limit
+            && !(header.base..=header.base + room).contains(&limit)
+        {
+            return Err(misplaced(&self.found[index + 1].path, "it does not follow the segment before it"));
+        }
+        let file = self.disk.open(&found.path).at(&found.path)?;
+        let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));
+        let mut reader = EntryReader::new(file, HEADER_BYTES, header.base, end_offset).at(&found.path)?;
+        while limit != Some(reader.position()) {
+            let damage = match reader.next().at(&found.path)? {
+                Decoded::Entry(entry) => {
+                    self.scan.count(&entry);
+                    continue;
+                }
+                Decoded::Bad(damage) => damage,
+                Decoded::Nothing | Decoded::Needs(_) => Damage::Zeros,
+            };
+            return Ok(Some(Stop { reader, damage }));
+        }
+        Ok(None)
+    }
+
+    /// The first segment from `index` on that claims that something behind `position` was synced.
+    fn claims_behind(&self, index: usize, position: u64) -> Result<Option<&Found>, OpenError> {
+        for found in &self.found[index..] {
+            let file = self.disk.open(&found.path).at(&found.path)?;
+            let header = found.in_use();
+            let in_header = header.is_some_and(|header| header.synced > position);
+            if !in_header && found.is_zero_from(self.disk.as_ref(), HEADER_BYTES)? {
+                continue;
+            }
+            let content = read_from(file.as_ref(), HEADER_BYTES).at(&found.path)?;
+            if in_header || claims(&content, header.map(|header| header.base), position) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Nothing behind what was read was acknowledged: settles where the stream ends.
+    fn finish(&mut self) -> Result<(), OpenError> {
+        let scan = &mut self.scan;
+        scan.end = scan.extents.last().map_or(0, |extent| extent.end);
+        if let Some((begin, _)) = scan.incomplete {
+            scan.end = begin;
+            while scan.extents.last().is_some_and(|extent| extent.header.base > begin) {
+                scan.extents.pop();
+            }
+        }
+        let behind = &self.found[scan.extents.len()..];
+        scan.behind = behind.iter().map(|found| found.id).collect();
+        let mut is_cut = behind.iter().any(|found| found.in_use().is_some());
+        for (index, found) in behind.iter().enumerate() {
+            let is_unused = found.is_zero_from(self.disk.as_ref(), 0)?;
+            is_cut |= !is_unused;
+            if index == 0 && is_unused {
+                scan.prepared = Some((found.id, found.file_bytes));
+            }
+        }
+        let Some(extent) = scan.extents.last_mut() else { return Ok(()) };
+        extent.end = scan.end;
+        let (offset, found) = (extent.header.offset_of(scan.end), &self.found[scan.extents.len() - 1]);
+        if is_cut || !found.is_zero_from(self.disk.as_ref(), offset)? {
+            scan.cut = Some(Cut { path: found.path.clone(), offset, position: scan.end });
+        }
+        Ok(())
+    }
+}
+
+impl Scan {
+    fn count(&mut self, entry: &Entry<'_>) {
+        let (begin, entries) = self.incomplete.take().unwrap_or((entry.position, 0));
+        if entry.more {
+            self.incomplete = Some((begin, entries + 1));
+        } else {
+            self.entries += entries + 1;
+        }
+        self.last_of.insert(entry.partition, entry.position);
+    }
+}
+
+impl Found {
+    fn in_use(&self) -> Option<Header> {
+        if let DecodedHeader::Header(header) = self.header { Some(header) } else { None }
+    }
+
+    fn is_zero_from(&self, disk: &dyn Disk, offset: u64) -> Result<bool, OpenError> {
+        let file = disk.open(&self.path).at(&self.path)?;
+        let zeros = vec![0; 256 << 10];
+        let mut chunk = zeros.clone();
+        let mut offset = offset;
+        loop {
+            let length = file.read_at(offset, &mut chunk).at(&self.path)?;
+            if chunk[..length] != zeros[..length] {
+                return Ok(false);
+            }
+            if length == 0 {
+                return Ok(true);
+            }
+            offset += length as u64;
+        }
+    }
+}
+
+fn find(disk: &dyn Disk, folder: &str, stream: u32) -> Result<Vec<Found>, OpenError> {
+    let mut ids: Vec<_> =
+        disk.list(folder).at(folder)?.iter().filter_map(|name| SegmentId::of_file_name(name)).collect();
+    ids.sort_unstable();
+    let mut found = Vec::with_capacity(ids.len());
+    let mut next = ids.first().copied();
+    for id in ids {
+        let path = join(folder, &id.file_name());
+        if next != Some(id) {
+            return Err(misplaced(&path, "the segment before it is missing"));
+        }
+        next = Some(id.next());
+        let file = disk.open(&path).at(&path)?;
+        let mut block = vec![0; HEADER_BYTES as usize];
+        let length = file.read_at(0, &mut block).at(&path)?;
+        let header = Header::decode(&block[..length]);
+        match header {
+            DecodedHeader::Version(version) => return Err(OpenError::Version { path, version }),
+            DecodedHeader::Header(header) if (header.stream, header.id) != (stream, id) => {
+                return Err(misplaced(&path, "it is a segment of another place"));
+            }
+            _ => {}
+        }
+        found.push(Found { id, header, file_bytes: file.length().at(&path)?, path });
+    }
+    Ok(found)
+}
+
+fn misplaced(path: &str, problem: &str) -> OpenError {
+    OpenError::Misplaced { path: path.to_owned(), problem: problem.to_owned() }
+}
+
+fn read_from(file: &dyn DiskFile, offset: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.length()?.saturating_sub(offset) as usize];
+    let length = file.read_at(offset, &mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Whether some entry in `bytes`, at any place, claims that something behind `position` was synced. `base` is the position
+/// of the first byte, if that is known.
+fn claims(bytes: &[u8], base: Option<u64>, position: u64) -> bool {
+    let plausible = position..position + (1 << 40);
+    bytes.windows(ENTRY_HEADER_BYTES).enumerate().any(|(at, header)| {
+        let stored = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+        let may_be = base.map_or_else(|| plausible.contains(&stored), |base| stored == base + at as u64);
+        may_be
+            && matches!(
+                decode(&bytes[at..], stored, (bytes.len() - at) as u64),
+                Decoded::Entry(entry) if entry.synced > Some(position)
+            )
+    })
+}

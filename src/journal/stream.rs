@@ -1,0 +1,373 @@
+//! One stream of the journal in use: a core's [`Store`]. Joins the group commit ([`super::writer`]) to the files of its
+//! segments, and bounds the log by snapshots ([`super::taking`]). Does no I/O itself but where it is opened: writes go out by
+//! [`Store::poll_write`], everything else by [`Store::poll_job`].
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::JournalPosition;
+use super::block::BLOCK_BYTES;
+use super::coverage::Coverage;
+use super::disk::{ASIDE, Disk, DiskFile, join};
+use super::failure::{At, OpenError};
+use super::job::{self, Done, Job, JobDone};
+use super::replay::{Outcome, Replay};
+use super::scan::Extent;
+use super::segment::{DEFAULT_SEGMENT_BYTES, HEADER_BYTES, SegmentId};
+use super::snapshot::SnapshotId;
+use super::store::{Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure};
+use super::taking::Taking;
+use super::writer::{ActiveStart, Start, Writer};
+use crate::clock::Now;
+
+/// How a stream is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamSettings {
+    /// When an append is acknowledged.
+    pub mode: Durability,
+    /// Size of new segments; a multiple of the block size, at least two blocks.
+    pub segment_bytes: u64,
+    /// Log that is kept before snapshots are taken to shorten it; more if the snapshots themselves are larger.
+    pub snapshot_after_bytes: u64,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        StreamSettings {
+            mode: Durability::Fsync,
+            segment_bytes: DEFAULT_SEGMENT_BYTES,
+            snapshot_after_bytes: 4 * DEFAULT_SEGMENT_BYTES,
+        }
+    }
+}
+
+/// One core's journal.
+pub struct Stream {
+    settings: StreamSettings,
+    folder: String,
+    stream: u32,
+    writer: Writer,
+    /// The segment that is written and the next one, if it is prepared.
+    files: BTreeMap<SegmentId, Box<dyn DiskFile>>,
+    /// First position of each segment in use.
+    bases: BTreeMap<SegmentId, u64>,
+    coverage: Coverage,
+    taking: Option<Taking>,
+    /// Size of each partition's snapshot.
+    snapshot_bytes: BTreeMap<i32, u64>,
+    snapshot_retry_at_ms: u64,
+    is_removing: bool,
+    jobs: VecDeque<Job>,
+}
+
+/// After a snapshot failed, in milliseconds.
+const SNAPSHOT_RETRY_MS: u64 = 10_000;
+
+impl Stream {
+    /// Goes on where a finished replay ended: removes what does not count, and makes the first segment if there is none.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`].
+    ///
+    /// # Panics
+    /// If the replay is not done, or a segment's size is not made of blocks.
+    pub fn open(replay: Replay, settings: StreamSettings) -> Result<Self, OpenError> {
+        let blocks = settings.segment_bytes / BLOCK_BYTES as u64;
+        assert!(settings.segment_bytes % BLOCK_BYTES as u64 == 0 && blocks >= 2, "a segment is made of blocks");
+        let outcome = replay.into_outcome();
+        let prepared = outcome.scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
+        let prepared = prepared.map(|(id, _)| id);
+        remove_what_does_not_count(&outcome, prepared)?;
+        sync_segments(&outcome)?;
+
+        let direct = settings.mode == Durability::Fsync;
+        let mut files = BTreeMap::new();
+        let position = outcome.scan.end.max(outcome.complete_at);
+        let last = outcome.scan.extents.last();
+        let goes_on = last.filter(|_| outcome.scan.cut.is_none() && position == outcome.scan.end);
+        let active = match goes_on {
+            Some(extent) => Some(open_active(&outcome, *extent, direct, &mut files)?),
+            None => None,
+        };
+        let next_segment = last.map_or(SegmentId(1), |extent| extent.header.id.next());
+        let start = Start { position, previous_end: outcome.scan.end, active, next_segment };
+        let writer = Writer::new(outcome.stream, settings.mode, settings.segment_bytes, start);
+        let mut stream = Stream {
+            settings,
+            writer,
+            files,
+            bases: outcome.scan.extents.iter().map(|extent| (extent.header.id, extent.header.base)).collect(),
+            coverage: outcome.coverage,
+            taking: None,
+            snapshot_bytes: outcome.snapshot_bytes,
+            snapshot_retry_at_ms: 0,
+            is_removing: false,
+            jobs: VecDeque::new(),
+            folder: outcome.folder,
+            stream: outcome.stream,
+        };
+        stream.prepare_first(outcome.disk.as_ref(), prepared)?;
+        Ok(stream)
+    }
+
+    /// Bytes of the log that a start would read.
+    pub fn log_bytes(&self) -> u64 {
+        self.bases.first_key_value().map_or(0, |(_, base)| self.writer.appended().0 - base)
+    }
+
+    fn prepare_first(&mut self, disk: &dyn Disk, prepared: Option<SegmentId>) -> Result<(), OpenError> {
+        let direct = self.settings.mode == Durability::Fsync;
+        if prepared.is_none() && !self.files.is_empty() {
+            return Ok(());
+        }
+        let id = self.writer.poll_prepare(Now::default()).expect("a new writer wants a segment");
+        let path = join(&self.folder, &id.file_name());
+        let file = if prepared == Some(id) {
+            disk.open_segment(&path, direct)
+        } else {
+            job::prepare(disk, &self.folder, id, self.settings.segment_bytes, direct)
+        };
+        self.files.insert(id, file.at(&path)?);
+        self.writer.prepared(true, Now::default());
+        Ok(())
+    }
+
+    fn note_written(&mut self) {
+        if let Some(header) = self.writer.active_header()
+            && self.bases.insert(header.id, header.base).is_none()
+        {
+            self.files.retain(|id, _| *id >= header.id);
+            self.remove_covered();
+        }
+    }
+
+    /// Segments of which no entry is needed any more go, but never the one that is written.
+    fn remove_covered(&mut self) {
+        let floor = self.coverage.oldest().map_or(self.writer.written_position().0, |(_, position)| position);
+        let covered = self.bases.values().skip(1).take_while(|next_base| **next_base <= floor).count();
+        let Some(keep) = self.bases.keys().nth(covered).copied().filter(|_| covered > 0 && !self.is_removing) else {
+            return;
+        };
+        let kept = self.bases.split_off(&keep);
+        self.is_removing = true;
+        self.jobs.push_back(Job::remove(&self.folder, std::mem::replace(&mut self.bases, kept), keep));
+    }
+
+    fn snapshot_failed(&mut self, id: SnapshotId, error: &std::io::Error, now: Now) {
+        tracing::warn!(partition = id.partition, %error, "the snapshot failed and will be taken again; the log grows meanwhile");
+        self.abandon_snapshot();
+        self.snapshot_retry_at_ms = now.monotonic_ms + SNAPSHOT_RETRY_MS;
+    }
+
+    fn snapshot_written(&mut self, id: SnapshotId, is_last: bool, file_bytes: u64) {
+        let Some(taking) = self.taking.as_mut().filter(|taking| taking.id() == id) else { return };
+        taking.piece_written();
+        if is_last {
+            self.taking = None;
+            self.snapshot_bytes.insert(id.partition, file_bytes);
+            self.coverage.publish();
+            self.remove_covered();
+        }
+    }
+
+    fn state_changed(&mut self, before: StoreState) {
+        let state = self.writer.state();
+        if state == before {
+            return;
+        }
+        match state {
+            StoreState::Open => tracing::warn!(folder = self.folder, "there is space again"),
+            StoreState::Full => {
+                tracing::error!(
+                    folder = self.folder,
+                    "the disk is full: commits and joins are refused until there is space"
+                );
+            }
+            StoreState::Fenced => {
+                tracing::error!(folder = self.folder, "the journal failed: it takes nothing until a restart");
+            }
+        }
+        // It may have been given what failed and is undone now.
+        if state != StoreState::Open {
+            self.abandon_snapshot();
+        }
+    }
+}
+
+impl Store for Stream {
+    fn append(&mut self, partition: i32, leader_epoch: i32, records: &dyn Entries) -> Result<JournalPosition, Refused> {
+        let before = self.writer.appended();
+        let after = self.writer.append(partition, leader_epoch, records)?;
+        if after > before {
+            self.coverage.appended(partition, before.0);
+        }
+        Ok(after)
+    }
+
+    fn durable(&self) -> JournalPosition {
+        self.writer.durable()
+    }
+
+    fn appended(&self) -> JournalPosition {
+        self.writer.appended()
+    }
+
+    fn poll_failed(&mut self) -> Option<FailedPositions> {
+        self.writer.poll_failed()
+    }
+
+    fn mode(&self) -> Durability {
+        self.settings.mode
+    }
+
+    fn state(&self) -> StoreState {
+        self.writer.state()
+    }
+
+    fn poll_write(&mut self, now: Now) -> Option<StoreWrite> {
+        let before = self.writer.state();
+        let write = self.writer.poll_write(now);
+        self.state_changed(before);
+        let write = write?;
+        let file = self.files.get(&write.segment).expect("the segment that is written is open").fd();
+        Some(StoreWrite { file, offset: write.offset, data: write.data, sync: write.sync, token: write.token })
+    }
+
+    fn written(&mut self, token: u64, result: Result<(), WriteFailure>, now: Now) {
+        let before = self.writer.state();
+        if let Err(failure) = &result {
+            tracing::warn!(folder = self.folder, %failure, "the journal could not be written");
+        }
+        self.writer.written(token, result, now);
+        self.state_changed(before);
+        self.note_written();
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.writer.deadline_ms()
+    }
+
+    fn poll_job(&mut self, now: Now) -> Option<Job> {
+        if let Some(id) = self.writer.poll_prepare(now) {
+            let direct = self.settings.mode == Durability::Fsync;
+            return Some(Job::prepare(&self.folder, id, self.settings.segment_bytes, direct));
+        }
+        let written = self.writer.written_position();
+        let taking = self.taking.as_mut();
+        self.jobs.pop_front().or_else(|| taking.and_then(|taking| taking.poll_job(&self.folder, written)))
+    }
+
+    fn job_done(&mut self, done: JobDone, now: Now) {
+        match done.0 {
+            Done::Prepared(id, Ok(file)) => {
+                self.files.insert(id, file);
+                self.writer.prepared(true, now);
+            }
+            Done::Prepared(id, Err(error)) => {
+                tracing::warn!(folder = self.folder, segment = %id, %error, "the next segment could not be made");
+                self.writer.prepared(false, now);
+            }
+            Done::Removed(left, result) => {
+                if let Err(error) = result {
+                    tracing::warn!(folder = self.folder, %error, "segments that are not needed could not be removed");
+                }
+                self.is_removing = false;
+                self.bases.extend(left);
+            }
+            Done::Dropped => {}
+            Done::Snapshot { id, is_last, file_bytes, result: Ok(()) } => {
+                self.snapshot_written(id, is_last, file_bytes)
+            }
+            Done::Snapshot { id, result: Err(error), .. } => {
+                if self.taking.as_ref().is_some_and(|taking| taking.id() == id) {
+                    self.snapshot_failed(id, &error, now);
+                }
+            }
+        }
+    }
+
+    fn snapshot_due(&self, now: Now) -> Option<i32> {
+        let kept = self.settings.snapshot_after_bytes.max(self.snapshot_bytes.values().sum());
+        let waits = self.taking.is_some() || now.monotonic_ms < self.snapshot_retry_at_ms;
+        if waits || self.writer.state() == StoreState::Fenced || self.log_bytes() <= kept {
+            return None;
+        }
+        let (partition, position) = self.coverage.oldest()?;
+        (position < *self.bases.last_key_value()?.1).then_some(partition)
+    }
+
+    fn begin_snapshot(&mut self, partition: i32, leader_epoch: i32) {
+        self.coverage.begin(partition);
+        let id = SnapshotId { partition, covers: self.writer.appended().0 };
+        self.taking = Some(Taking::new(self.stream, id, leader_epoch));
+    }
+
+    fn snapshot_under_way(&self) -> Option<i32> {
+        self.taking.as_ref().map(|taking| taking.id().partition)
+    }
+
+    fn snapshot_wants_records(&self) -> bool {
+        self.taking.as_ref().is_some_and(Taking::wants_records)
+    }
+
+    fn snapshot_records(&mut self, records: &dyn Entries) {
+        if let Some(taking) = &mut self.taking {
+            taking.push(records);
+        }
+    }
+
+    fn complete_snapshot(&mut self) {
+        let is_synced = self.settings.mode == Durability::Fsync;
+        if let Some(taking) = &mut self.taking {
+            taking.complete(self.writer.appended(), is_synced);
+        }
+    }
+
+    fn abandon_snapshot(&mut self) {
+        if let Some(taking) = self.taking.take() {
+            self.coverage.abandon();
+            self.jobs.push_back(Job::drop_snapshot(&self.folder, taking.id()));
+        }
+    }
+}
+
+fn remove_what_does_not_count(outcome: &Outcome, prepared: Option<SegmentId>) -> Result<(), OpenError> {
+    let (disk, folder) = (outcome.disk.as_ref(), &outcome.folder);
+    let behind = outcome.scan.behind.iter().rev().filter(|id| prepared != Some(**id)).map(|id| id.file_name());
+    let superseded = outcome.superseded.iter().map(|id| id.file_name());
+    let aside = disk.list(folder).at(folder)?.into_iter().filter(|name| name.ends_with(ASIDE));
+    let names: Vec<_> = behind.chain(superseded).chain(aside).collect();
+    for name in names {
+        let path = join(folder, &name);
+        disk.remove(&path).at(&path)?;
+        disk.sync_folder(folder).at(folder)?;
+    }
+    Ok(())
+}
+
+/// What a killed process wrote may be in memory only, and was read as if it were on disk.
+fn sync_segments(outcome: &Outcome) -> Result<(), OpenError> {
+    for extent in &outcome.scan.extents {
+        let path = join(&outcome.folder, &extent.header.id.file_name());
+        outcome.disk.open(&path).and_then(|file| file.sync()).at(&path)?;
+    }
+    Ok(())
+}
+
+fn open_active(
+    outcome: &Outcome,
+    extent: Extent,
+    direct: bool,
+    files: &mut BTreeMap<SegmentId, Box<dyn DiskFile>>,
+) -> Result<ActiveStart, OpenError> {
+    let path = join(&outcome.folder, &extent.header.id.file_name());
+    let offset = extent.header.offset_of(extent.end);
+    let mut tail = vec![0; (offset % BLOCK_BYTES as u64) as usize];
+    outcome.disk.open(&path).and_then(|file| file.read_at(offset - tail.len() as u64, &mut tail)).at(&path)?;
+    files.insert(extent.header.id, outcome.disk.open_segment(&path, direct).at(&path)?);
+    let whole_blocks = (extent.file_bytes - HEADER_BYTES) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    Ok(ActiveStart { header: extent.header, file_bytes: HEADER_BYTES + whole_blocks, tail })
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;
