@@ -9,8 +9,14 @@ use std::io::{self, ErrorKind};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::config::Settings;
 use crate::config::ports::PortTable;
+use crate::ring::{Ring, RingSettings, Waker};
+
+/// Files that no connection may have: the journal, listeners and rings need some at any time.
+const FILES_RESERVED: u64 = 128;
 
 /// How a finding bears on the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +55,13 @@ impl Report {
         self.findings.iter().all(|finding| finding.severity != Severity::Failure)
     }
 
+    /// What stands in the way and what to do about it, one a line.
+    pub fn failures(&self) -> String {
+        let failures = self.findings.iter().filter(|finding| finding.severity == Severity::Failure);
+        let lines = failures.map(|Finding { subject, found, remedy, .. }| format!("{subject}: {found}. {remedy}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Writes warnings and failures to the log.
     pub fn log(&self) {
         for Finding { subject, severity, found, remedy } in &self.findings {
@@ -81,23 +94,42 @@ impl fmt::Display for Report {
 
 /// Looks at everything that a server with these settings needs. Binds its ports for a moment; changes nothing else.
 pub fn examine(settings: &Settings) -> Report {
-    let mut report = examine_machine(settings);
+    let mut report = examine_for_start(settings);
     report.findings.extend(ports(settings));
     report
 }
 
 /// As [`examine`], but for the ports: a start binds them itself, and waits for those of a server that has just ended.
-pub fn examine_machine(settings: &Settings) -> Report {
-    let mut findings = vec![
+pub fn examine_for_start(settings: &Settings) -> Report {
+    let mut report = examine_machine(settings.cores, settings.max_connections);
+    report.findings.push(data_dir(&settings.data_dir));
+    report
+}
+
+/// What any server needs, whatever it serves. Raises the soft limits of this process to its hard ones.
+pub fn examine_machine(cores: usize, max_connections: usize) -> Report {
+    let findings = vec![
         judge::kernel(&read("/proc/sys/kernel/osrelease")),
+        judge::locked_memory(raise(Resource::Memlock)),
         judge::io_uring(read("/proc/sys/kernel/io_uring_disabled").trim(), try_ring()),
+        judge::open_files(raise(Resource::Nofile), max_connections),
+        judge::processors(cores, allowed_cpus().len()),
     ];
-    let limits = read("/proc/self/limits");
-    findings.push(judge::locked_memory(&limits));
-    findings.push(judge::open_files(&limits, settings.max_connections));
-    findings.push(judge::processors(settings.cores, core_affinity::get_core_ids().map_or(0, |ids| ids.len())));
-    findings.push(data_dir(&settings.data_dir));
     Report { findings }
+}
+
+/// The CPUs that this process may use, ascending.
+pub fn allowed_cpus() -> Vec<usize> {
+    let mut cpus: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|cpu| cpu.id).collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The first file descriptor that no connection may have.
+pub fn descriptor_ceiling() -> i32 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    i32::try_from(limit.saturating_sub(FILES_RESERVED)).unwrap_or(i32::MAX)
 }
 
 /// Makes the directory of the server's state, with its parents.
@@ -112,10 +144,18 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Raises the soft limit to the hard one; the limit then in force.
+fn raise(resource: Resource) -> Option<u64> {
+    let limit = getrlimit(resource);
+    // Every process may; should it be refused, what is in force is what counts.
+    let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
+    getrlimit(resource).current
+}
+
 /// Makes a ring as a core does.
 fn try_ring() -> io::Result<()> {
-    let mut builder = io_uring::IoUring::<io_uring::squeue::Entry>::builder();
-    builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().setup_cqsize(64).build(8).map(drop)
+    let small = RingSettings { submissions: 8, completions: 16, buffers: 2, buffer_bytes: 4096 };
+    Ring::new(small, Waker::new()?).map(drop)
 }
 
 fn ports(settings: &Settings) -> Vec<Finding> {
@@ -201,6 +241,7 @@ mod tests {
         assert!(report.to_string().ends_with("A server can run here."));
         report.findings.push(finding(Severity::Failure));
         assert!(!report.can_serve());
+        assert_eq!(report.failures(), "x: y. z");
         assert_eq!(report.to_string().lines().filter(|line| line.starts_with("FAILURE x: y")).count(), 1);
     }
 }
