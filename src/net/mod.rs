@@ -23,7 +23,6 @@ mod conversation;
 mod core;
 pub mod counters;
 mod driver;
-mod frame;
 pub mod listener;
 mod pending;
 mod pool;
