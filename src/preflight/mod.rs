@@ -1,6 +1,7 @@
 //! Looks whether a server could run here, before anything is started, and says what to do if not.
 //!
 //! The judgements are in [`judge`], and are given what was read; this file reads it.
+#![allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
 
 mod judge;
 
@@ -133,13 +134,11 @@ pub fn descriptor_ceiling() -> i32 {
 }
 
 /// Makes the directory of the server's state, with its parents.
-#[allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
 pub fn make_data_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)
 }
 
 /// What cannot be read is judged as empty.
-#[allow(clippy::disallowed_methods, reason = "files of /proc, read before the cores start")]
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -175,7 +174,6 @@ fn ports(settings: &Settings) -> Vec<Finding> {
 
 /// Binds and lets go. The standard library sets SO_REUSEADDR, as the server does: what is left of closed connections does
 /// not count, another listener does.
-#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
 fn try_port(host: &str, port: u16) -> io::Result<()> {
     let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
     for address in (host, port).to_socket_addrs()? {
@@ -188,7 +186,6 @@ fn try_port(host: &str, port: u16) -> io::Result<()> {
 }
 
 /// A directory that is there must take a file; one that is not must have a parent that would take it.
-#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
 fn data_dir(dir: &Path) -> Finding {
     let there = dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
     let nearest = there.into_iter().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -211,7 +208,6 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_a_failure_and_a_free_one_is_not() {
-        #[allow(clippy::disallowed_methods, reason = "a test")]
         let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = taken.local_addr().expect("bound").port();
         let found = ports(&on_port(port));
@@ -228,7 +224,6 @@ mod tests {
         assert_eq!(data_dir(&scratch.path().join("a/b")).severity, Severity::Fine);
         assert!(!scratch.path().join("a").exists());
         make_data_dir(&scratch.path().join("a/b")).expect("made");
-        #[allow(clippy::disallowed_methods, reason = "a test")]
         std::fs::write(scratch.path().join("file"), b"").expect("written");
         assert_eq!(data_dir(&scratch.path().join("file/data")).severity, Severity::Failure);
     }
