@@ -7,6 +7,8 @@ pub mod disk;
 pub mod entry;
 pub mod failure;
 pub mod job;
+pub mod layout;
+pub mod manifest;
 pub mod reader;
 pub mod replay;
 pub mod scan;

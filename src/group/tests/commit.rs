@@ -212,6 +212,27 @@ fn a_refused_write_takes_the_commit_back() {
 }
 
 #[test]
+fn a_refused_write_of_several_commits_goes_back_to_before_all_of_them() {
+    let mut room = Room::new();
+    room.commit(&client("g"), "t", 0, 1);
+    let request = crate::group::CommitRequest {
+        group_id: "g",
+        member_id: "",
+        group_instance_id: None,
+        generation_id: -1,
+        knows_group_id_not_found: true,
+    };
+    let mut committer = room.groups.begin_commit(&request, room.now).unwrap();
+    for offset in [2, 3, 4] {
+        assert!(committer.commit("t", [0; 16], PartitionCommit { offset, ..PLAIN }).is_none());
+    }
+    assert_eq!(room.offset("g", "t", 0), 4);
+    room.disk = Disk::Fails(ErrorCode::KAFKA_STORAGE_ERROR);
+    room.settle();
+    assert_eq!(room.offset("g", "t", 0), 1);
+}
+
+#[test]
 fn each_write_in_flight_has_its_own_fate() {
     let fates = [Ok(()), Err(ErrorCode::KAFKA_STORAGE_ERROR)];
     for first in fates {

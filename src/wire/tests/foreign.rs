@@ -84,6 +84,7 @@ fn foreign() -> Vec<Foreign> {
         OffsetCommitRequest OffsetCommitResponse
         OffsetFetchRequest OffsetFetchResponse
         OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
+        ProduceRequest ProduceResponse
         SyncGroupRequest SyncGroupResponse
         ;
         untagged
