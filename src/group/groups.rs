@@ -120,7 +120,8 @@ impl Groups {
         self.core.writes.has_records()
     }
 
-    /// A write is durable, or was refused with the error that Kafka's log would give.
+    /// A write is durable, or was refused with the error that Kafka's log would give. Writes become durable in their order;
+    /// one may be refused at once, while earlier ones are still on their way.
     pub fn written(&mut self, write: WriteId, result: Result<(), ErrorCode>, now: Now) {
         while let Some(wait) = self.core.writes.next_ended(write, result.is_ok()) {
             match wait {
@@ -138,7 +139,7 @@ impl Groups {
                 }
                 Wait::Replaced(mut replaced) => {
                     if result.is_err() {
-                        self.core.writes.replace_said_before(&mut replaced);
+                        self.core.writes.replace_said_before(write, &mut replaced);
                     }
                     if self.is_there(replaced.group) {
                         self.with(replaced.group, now, |group, turn| {
@@ -148,7 +149,7 @@ impl Groups {
                 }
                 Wait::Committed { group, topic, partition, before } => {
                     if self.is_there(group) {
-                        self.commit_ended(group, &topic, partition, before, result);
+                        self.commit_ended(write, group, &topic, partition, before, result);
                     }
                 }
                 Wait::Deleted(group) => {
@@ -244,6 +245,9 @@ impl Groups {
     pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
         let group = self.slab.remove(key.slot);
         self.by_id.remove(self.core.hash(&group.id), key.slot);
+        if self.slab.len() == 0 {
+            self.by_id = Index::default();
+        }
         group
     }
 
