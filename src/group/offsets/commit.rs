@@ -104,21 +104,19 @@ impl Groups {
         before: Option<Committed>,
         result: Result<(), ErrorCode>,
     ) {
-        if result.is_err() {
-            // If a later change waits for its own write, that one stays, and would go back to this.
-            let before = self.core.writes.replace_before(write, key, topic, partition, before);
-            let (group, core) = self.group_mut(key);
-            match before {
-                None => {}
-                Some(None) => {
-                    group.offsets.remove(core.seed(), topic, partition);
-                }
-                Some(Some(before)) => {
-                    group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
-                }
-            }
+        let seed = self.core.seed();
+        // If a later change waits for its own write, that one stays, and would go back to this.
+        let back_to = match result {
+            Ok(()) => None,
+            Err(_) => self.core.writes.replace_before(write, key, topic, partition, before),
+        };
+        let Some(offsets) = self.offsets_mut(key) else { return };
+        match back_to {
+            None => {}
+            Some(None) => drop(offsets.remove(seed, topic, partition)),
+            Some(Some(before)) => drop(offsets.set(seed, topic, before.topic_id, before.offset)),
         }
-        self.group_mut(key).0.offsets.settle();
+        offsets.settle();
     }
 }
 
