@@ -152,7 +152,7 @@ impl Groups {
                 }
                 Wait::Deleted(group) => {
                     if result.is_err() {
-                        self.bring_back(group);
+                        self.bring_back(write, group);
                     }
                 }
             }
@@ -169,19 +169,27 @@ impl Groups {
         ErrorCode::NONE
     }
 
-    /// A deletion was refused. If there is a group of that name again, it has the offsets that were to go.
-    fn bring_back(&mut self, group: Box<Group>) {
+    /// A deletion was refused. If there is a group of that name again, it has the offsets that were to go, unless it has committed
+    /// others since; those that are not written yet go back to them if they fail.
+    fn bring_back(&mut self, write: WriteId, group: Box<Group>) {
         let stamp = group.stamp;
-        let key = match self.find(&group.id) {
-            None => self.put_in(group),
-            Some(key) => {
-                let seed = self.core.seed();
-                let again = &mut self.slab[key.slot];
-                again.offsets.absorb(seed, group.offsets);
-                again.has_record = true;
-                key
-            }
+        let Some(key) = self.find(&group.id) else {
+            let key = self.put_in(group);
+            self.core.writes.follow(stamp, key);
+            return;
         };
+        let seed = self.core.seed();
+        let again = &mut self.slab[key.slot];
+        again.has_record = true;
+        let (offsets, unsettled) = group.offsets.into_parts();
+        for (topic, committed) in offsets {
+            let partition = committed.offset.partition;
+            let not_taken = self.core.writes.replace_before(write, key, &topic, partition, Some(committed));
+            if let (Some(Some(committed)), None) = (not_taken, again.offsets.get(seed, &topic, partition)) {
+                again.offsets.set(seed, &topic, committed.topic_id, committed.offset);
+            }
+        }
+        (0..unsettled).for_each(|_| again.offsets.unsettle());
         self.core.writes.follow(stamp, key);
     }
 

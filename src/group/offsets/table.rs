@@ -156,19 +156,14 @@ impl OffsetTable {
         Some(before)
     }
 
-    /// Takes over what another table has and this one has not.
-    pub(in crate::group) fn absorb(&mut self, seed: u64, other: OffsetTable) {
-        let Some(topics) = other.0 else { return };
-        for (_, TopicOffsets { topic, topic_id, partitions }) in topics.slab.iter() {
-            for offset in partitions {
-                if self.get(seed, topic, offset.partition).is_none() {
-                    self.set(seed, topic, *topic_id, offset.clone());
-                }
-            }
-        }
-        for _ in 0..topics.unsettled {
-            self.unsettle();
-        }
+    /// Every offset with its topic, and how many changes were not written yet.
+    pub(in crate::group) fn into_parts(self) -> (Vec<(Rc<str>, Committed)>, u32) {
+        let Some(topics) = self.0 else { return (Vec::new(), 0) };
+        let offsets = topics.slab.iter().flat_map(|(_, TopicOffsets { topic, topic_id, partitions })| {
+            let committed = |offset: &Offset| Committed { topic_id: *topic_id, offset: offset.clone() };
+            partitions.iter().map(move |offset| (topic.clone(), committed(offset)))
+        });
+        (offsets.collect(), topics.unsettled)
     }
 
     /// One change more that is not written yet.

@@ -200,6 +200,28 @@ fn delete_and_a_commit_before_it_have_a_fate_each() {
 }
 
 #[test]
+fn delete_refused_after_the_group_was_made_anew_by_a_commit_that_fails_too() {
+    for is_reversed in [false, true] {
+        let mut room = Room::new();
+        room.commit(&client("g"), "t", 0, 7);
+        room.commit(&client("g"), "t", 1, 7);
+        room.disk = Disk::Stalls;
+        assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+        room.settle();
+        room.commit(&client("g"), "t", 0, 8);
+        let mut writes: Vec<_> = room.stalled.drain(..).map(|(write, _)| write).collect();
+        if is_reversed {
+            writes.reverse();
+        }
+        for write in writes {
+            room.groups.written(write, Err(ErrorCode::KAFKA_STORAGE_ERROR), room.now);
+        }
+        assert_eq!((room.offset("g", "t", 0), room.offset("g", "t", 1)), (7, 7), "{is_reversed}");
+        assert!(room.groups.offsets("g").unwrap().is_settled());
+    }
+}
+
+#[test]
 fn load_11_losing_the_partition_sends_everybody_away_and_writes_nothing() {
     let mut room = Room::with_delay(3_000);
     let mut members = [client("lost"), client("lost")];
