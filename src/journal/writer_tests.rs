@@ -9,7 +9,7 @@ use super::super::store::{Durability, Entries, FailedPositions, Refused, StoreSt
 use super::super::{JournalPosition, entry};
 use super::{FULL_RETRY_MS, SegmentWrite, Start, Writer};
 use crate::clock::Now;
-use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES};
+use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES, JOURNAL_WRITE_MAX_BYTES};
 
 const SEGMENT_BYTES: u64 = HEADER_BYTES + 2 * BLOCK_BYTES as u64;
 
@@ -224,6 +224,16 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
     assert_eq!(write.data.len(), BLOCK_BYTES + JOURNAL_ENTRY_MAX_BYTES, "a large entry goes alone");
     writer.written(write.token, Ok(()), at(0));
     writer.append(0, 0, &Bytes(0)).expect("room again");
+
+    let half = JOURNAL_WRITE_MAX_BYTES / 2;
+    let mut many = self::writer(Durability::Fsync, HEADER_BYTES + 3 * JOURNAL_WRITE_MAX_BYTES as u64);
+    many.append(0, 0, &Bytes(half - overhead)).expect("open");
+    many.append(0, 0, &Bytes(half - overhead)).expect("open");
+    many.append(0, 0, &Bytes(0)).expect("open");
+    let write = many.poll_write(at(0)).expect("as much as one write takes");
+    assert_eq!(write.data.len(), BLOCK_BYTES + JOURNAL_WRITE_MAX_BYTES);
+    many.written(write.token, Ok(()), at(0));
+    assert_eq!(entries(&many.poll_write(at(0)).expect("the rest").data, JOURNAL_WRITE_MAX_BYTES as u64), 1);
 
     let mut small = self::writer(Durability::Fsync, SEGMENT_BYTES);
     let largest = (SEGMENT_BYTES - HEADER_BYTES) as usize - overhead;

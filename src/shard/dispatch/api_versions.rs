@@ -84,3 +84,26 @@ fn is_software_text(text: &str) -> bool {
 fn bounded(text: &str) -> String {
     text.chars().take(crate::limits::CLIENT_SOFTWARE_MAX_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::CLIENT_SOFTWARE_MAX_CHARS;
+
+    #[test]
+    fn software_texts_are_as_kafka_takes_them() {
+        for good in ["a", "9", "apache-kafka-java", "4.4.0", "a..-b"] {
+            assert!(is_software_text(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "a_b", "\u{e4}", "a\n"] {
+            assert!(!is_software_text(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_them_is_bounded() {
+        let longest = "x".repeat(CLIENT_SOFTWARE_MAX_CHARS);
+        assert_eq!(bounded(&longest), longest);
+        assert_eq!(bounded(&(longest.clone() + "y")), longest);
+    }
+}
