@@ -20,8 +20,9 @@ const LAYERS: &[(&[&str], bool)] = &[
     (&["config"], false),
     (&["control", "shard"], true),
     (&["metrics"], false),
+    (&["preflight"], false),
     (&["net"], false),
-    (&["preflight", "cli", "serve"], false),
+    (&["cli", "serve"], false),
 ];
 
 /// What decides has no sockets, files, clocks, threads or rings in it.
