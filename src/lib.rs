@@ -5,7 +5,7 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> config -> control, shard -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> config -> control, shard -> preflight -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.

@@ -6,6 +6,8 @@ pub mod coverage;
 pub mod disk;
 pub mod entry;
 pub mod failure;
+#[cfg(feature = "server")]
+pub mod files;
 pub mod job;
 pub mod layout;
 pub mod manifest;
