@@ -1,13 +1,15 @@
 //! What follows from the state of a connection, and how connections end: shut down, wait for the last completions of
 //! receive and send, then close. Closing at once would leave the armed receive holding the socket, and no FIN would go out.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use socket2::SockRef;
 use tracing::info;
 
-use super::core::Core;
+use super::core::{Core, LogBudget};
+use super::counters::Counters;
+use crate::clock::Now;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
@@ -28,10 +30,7 @@ impl Core {
         }
         if let Some(reason) = connection.conversation.take_failure() {
             let peer = connection.conversation.session().peer;
-            self.counters.closed_for(&reason);
-            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
-                info!(%peer, %reason, suppressed, "closing a connection");
-            }
+            tell(&self.counters, &mut self.log, self.now, peer, &reason);
         }
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
@@ -46,6 +45,14 @@ impl Core {
             self.resuming.push(key);
         }
         self.settle_receive(key);
+    }
+
+    /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
+    pub(super) fn close_for(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key).filter(|connection| !connection.is_closing) else { return };
+        let peer = connection.conversation.session().peer;
+        tell(&self.counters, &mut self.log, self.now, peer, reason);
+        self.close(key);
     }
 
     /// Begins the end of a connection.
@@ -145,5 +152,12 @@ impl Core {
             self.quota.release(connection.conversation.session().peer.ip());
             self.counters.connections_closed.add(1);
         }
+    }
+}
+
+fn tell(counters: &Counters, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
+    counters.closed_for(reason);
+    if let Some(suppressed) = log.allows(now.monotonic_ms) {
+        info!(%peer, %reason, suppressed, "closing a connection");
     }
 }
