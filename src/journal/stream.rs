@@ -72,7 +72,10 @@ impl Stream {
     /// If the replay is not done, or a segment's size is not made of blocks.
     pub fn open(replay: Replay, settings: StreamSettings) -> Result<Self, OpenError> {
         let blocks = settings.segment_bytes / BLOCK_BYTES as u64;
-        assert!(settings.segment_bytes % BLOCK_BYTES as u64 == 0 && blocks >= 2, "a segment is made of blocks");
+        assert!(
+            settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) && blocks >= 2,
+            "a segment is made of blocks"
+        );
         let outcome = replay.into_outcome();
         let prepared = outcome.scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
         let prepared = prepared.map(|(id, _)| id);

@@ -50,7 +50,7 @@ mod tests;
 
 pub use array::Array;
 pub use cursor::Cursor;
-pub use frame::Frames;
+pub use frame::{BadFrameSize, Frames};
 pub use malformed::Malformed;
 pub use prefix::{Prefix, RequestHeader, ResponseHeader};
 pub use schema::Wire;

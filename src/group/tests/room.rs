@@ -14,7 +14,8 @@ pub(super) struct CountedIds(pub(super) u64);
 impl Ids for CountedIds {
     fn next(&mut self) -> [u8; 16] {
         self.0 += 1;
-        (u128::from(self.0) << 64 | 7).to_be_bytes()
+        // Above the bits that say which kind of UUID it is.
+        (u128::from(self.0) << 80 | 7).to_be_bytes()
     }
 }
 
