@@ -16,6 +16,8 @@ use crate::control::file::{self, ControlFile, OpenError};
 use crate::control::{Control, NodeEndpoints, Views};
 use crate::group::{Groups, Ids};
 use crate::journal::store::MemoryStore;
+use crate::metrics::Page;
+use crate::metrics::endpoint::Endpoint;
 use crate::net::preflight::allowed_cpus;
 use crate::net::server::CoreFailure;
 use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop};
@@ -37,6 +39,14 @@ pub enum ServeError {
         listener: String,
         /// What was to be bound.
         host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The address of the metrics is in use or no address of this machine.
+    #[error("metrics cannot be served on {address}: {error}; use another address in --metrics")]
+    Metrics {
+        /// What was to be bound.
+        address: String,
         /// What the system said.
         error: io::Error,
     },
@@ -76,7 +86,10 @@ pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
         mailboxes: Mailboxes::new(wakers.iter().cloned().map(wake).collect()),
     });
     let plans = plans(&foundation, ports, wakers, control, &control_file)?;
+    let endpoint = settings.metrics.as_ref().map(|(host, port)| metrics_endpoint(host, *port)).transpose()?;
     let server = net::start(server_settings(&settings)?, plans)?;
+    // It ends with this function, after the cores.
+    let _metrics = endpoint.map(|endpoint| endpoint.serve(Page::new(server.metrics()), net::now)).transpose()?;
     stop_on_signals(server.stop_signal())?;
     tracing::warn!("group state: not durable yet, a restart forgets members and committed offsets");
     tracing::info!(%cluster_id, cores = settings.cores, "ready: {}", bootstrap(&settings.listeners));
@@ -105,7 +118,7 @@ fn plans(
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let foundation = foundation.clone();
         let owner = owner.take();
-        let service = move |context: CoreContext| ready(Ok(shard(&foundation, context.core, owner)));
+        let service = move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner)));
         // More cores than CPUs work, slowly: the surplus is left to the scheduler.
         let cpu = (settings.cores <= cpus.len()).then(|| cpus[core]);
         plans.push(CorePlan { cpu, own, waker, service });
@@ -113,11 +126,11 @@ fn plans(
     Ok(plans)
 }
 
-fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>) -> Shard {
+fn shard(foundation: &Foundation, context: &CoreContext, owner: Option<Owner>) -> Shard {
     let settings = &foundation.settings;
     let now = net::now();
     let parts = ShardParts {
-        core,
+        core: context.core,
         settings: settings.clone(),
         cluster_id: foundation.cluster_id.clone(),
         views: foundation.views.clone(),
@@ -126,6 +139,7 @@ fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>) -> Shard {
         groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(RandomIds::new()), now),
         store: Box::new(MemoryStore::default()),
         authorizer: Box::new(AllowAll),
+        metrics: context.metrics.clone(),
     };
     Shard::new(parts, now)
 }
@@ -149,6 +163,17 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
         ring: RingSettings::default(),
         port_patience: Duration::from_secs(3),
     })
+}
+
+fn metrics_endpoint(host: &str, port: u16) -> Result<Endpoint, ServeError> {
+    let address = host_and_port(host, port);
+    let bound = (host, port).to_socket_addrs().and_then(|mut addresses| {
+        let address = addresses.next().ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+        Endpoint::bind(address)
+    });
+    let endpoint = bound.map_err(|error| ServeError::Metrics { address: address.clone(), error })?;
+    tracing::info!("metrics: http://{address}/metrics");
+    Ok(endpoint)
 }
 
 fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {

@@ -28,11 +28,12 @@ impl Core {
         }
         if let Some(reason) = connection.conversation.take_failure() {
             let peer = connection.conversation.session().peer;
-            self.counters.closed_for(&reason);
+            self.counters.close_reasons.count(first_word(&reason));
             if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
                 info!(%peer, %reason, suppressed, "closing a connection");
             }
         }
+        self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
             return self.close(key);
@@ -56,6 +57,7 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
@@ -146,4 +148,9 @@ impl Core {
             self.counters.connections_closed.add(1);
         }
     }
+}
+
+/// What a reason is counted by.
+fn first_word(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default()
 }

@@ -27,6 +27,7 @@ use crate::group::{Groups, Output};
 use crate::ids::NodeIndex;
 use crate::journal::store::Store;
 use crate::leadership::{Guard, Table, pin};
+use crate::metrics::CoreMetrics;
 use crate::topics::Catalogue;
 use crate::wire::api_versions::ApiVersion;
 
@@ -54,6 +55,8 @@ pub struct ShardParts {
     pub store: Box<dyn Store>,
     /// Who may do what.
     pub authorizer: Box<dyn Authorizer>,
+    /// Where this core counts.
+    pub metrics: Arc<CoreMetrics>,
 }
 
 /// One core's share of the server.
@@ -65,6 +68,7 @@ pub struct Shard {
     /// Pinned while a batch of requests is handled, so that a look-up is a load.
     guard: Option<Guard>,
     authorizer: Box<dyn Authorizer>,
+    metrics: Arc<CoreMetrics>,
     mailboxes: Mailboxes<Mail>,
     control: ControlPort,
     groups: Groups,
@@ -79,7 +83,8 @@ pub struct Shard {
 impl Shard {
     /// A shard that has served nothing yet.
     pub fn new(parts: ShardParts, now: Now) -> Shard {
-        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, groups, store, authorizer } = parts;
+        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, groups, store, authorizer, metrics } =
+            parts;
         Shard {
             core,
             settings,
@@ -88,6 +93,7 @@ impl Shard {
             views,
             guard: None,
             authorizer,
+            metrics,
             mailboxes,
             groups,
             fetches: WaitingFetches::default(),
@@ -158,8 +164,8 @@ impl Shard {
                 Output::Join(ticket, _) | Output::Sync(ticket, _) => ticket,
             };
             network.answer(ConnectionId(ticket.connection), &mut |replies| match &output {
-                Output::Join(ticket, answer) => dispatch::write_joined(*ticket, answer, replies),
-                Output::Sync(ticket, answer) => dispatch::write_synced(*ticket, answer, replies),
+                Output::Join(ticket, answer) => dispatch::write_joined(&self.metrics, *ticket, answer, replies),
+                Output::Sync(ticket, answer) => dispatch::write_synced(&self.metrics, *ticket, answer, replies),
             });
         }
     }
@@ -169,6 +175,14 @@ impl Shard {
             let Some((connection, fetch)) = self.fetches.due(self.now.monotonic_ms) else { return };
             network.answer(connection, &mut |replies| dispatch::write_fetched(self, &fetch, replies));
         }
+    }
+
+    fn publish_metrics(&self) {
+        let census = self.groups.census();
+        self.metrics.groups.set(census.groups as u64);
+        self.metrics.group_members.set(census.members as u64);
+        self.metrics.committed_offsets.set(census.offsets as u64);
+        self.metrics.leadership_epoch.set(self.table().epoch);
     }
 }
 
@@ -200,11 +214,12 @@ impl Service for Shard {
         self.now = now;
         self.pin();
         self.read_mail();
-        self.control.turn(network);
+        self.control.turn(network, &self.metrics);
         self.groups.advance(now);
         let _undone = self.persist();
         self.answer_parked(network);
         self.answer_fetches(network);
+        self.publish_metrics();
         // Not across a sleep: what is replaced meanwhile could not be freed.
         self.guard = None;
     }
