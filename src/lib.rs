@@ -5,8 +5,8 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> metrics -> ring, journal -> config -> control, shard
-//!     -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> metrics -> ring, journal -> config
+//!     -> control, shard -> preflight -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -23,6 +23,9 @@
 //!
 //! Invariants: a request never crosses cores; replies leave in request order; nothing is acknowledged before it is as
 //! durable as the journal's mode promises; a state machine has no clock, socket, file or source of randomness in it.
+
+// clippy.toml says what: clocks, files, sockets, randomness. Programs and tests may use them.
+#![deny(clippy::disallowed_methods)]
 
 pub mod auth;
 pub mod cli;

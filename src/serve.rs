@@ -1,8 +1,8 @@
 //! Puts a server together: the data directory, control, a shard and a ring for each core, and the signals that end it.
 
-use std::future::ready;
+use std::future::{Ready, ready};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::group::{Groups, Ids};
 use crate::journal::store::MemoryStore;
 use crate::metrics::Page;
 use crate::metrics::endpoint::Endpoint;
-use crate::net::preflight::allowed_cpus;
 use crate::net::server::CoreFailure;
-use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop};
+use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop, address};
+use crate::preflight::allowed_cpus;
 use crate::ring::{RingSettings, Waker};
 use crate::shard::mailbox::{Mailboxes, Wake};
 use crate::shard::{Mail, Owner, Shard, ShardParts};
@@ -69,6 +69,8 @@ struct Foundation {
     mailboxes: Mailboxes<Mail>,
 }
 
+type MakeShard = Box<dyn FnOnce(CoreContext) -> Ready<io::Result<Shard>> + Send>;
+
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -104,24 +106,17 @@ fn plans(
     wakers: Vec<Waker>,
     control: Control,
     control_file: &ControlFile,
-) -> Result<Vec<CorePlan<impl FnOnce(CoreContext) -> std::future::Ready<io::Result<Shard>> + Send + use<>>>, ServeError>
-{
-    let cpus = allowed_cpus();
+) -> Result<Vec<CorePlan<MakeShard>>, ServeError> {
     let settings = &foundation.settings;
     let mut owner = Some(Owner { control, file: control_file.raw_fd() });
+    let cpus = net::place(settings.cores, &allowed_cpus());
     let mut plans = Vec::with_capacity(settings.cores);
-    for (core, waker) in wakers.into_iter().enumerate() {
-        let own_port = |(index, listener): (usize, &Listener)| {
-            ports.own_port(index, core).map(|port| resolve(listener, port)).transpose()
-        };
-        let own = settings.listeners.iter().enumerate().filter_map(|listener| own_port(listener).transpose());
-        let own = own.collect::<Result<Vec<_>, _>>()?;
-        let foundation = foundation.clone();
-        let owner = owner.take();
-        let service = move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner)));
-        // More cores than CPUs work, slowly: the surplus is left to the scheduler.
-        let cpu = (settings.cores <= cpus.len()).then(|| cpus[core]);
-        plans.push(CorePlan { cpu, own, waker, service });
+    for (core, (waker, cpu)) in wakers.into_iter().zip(cpus).enumerate() {
+        let own_port = |(index, listener)| Some(resolve(listener, ports.own_port(index, core)?));
+        let own = settings.listeners.iter().enumerate().filter_map(own_port).collect::<Result<_, _>>()?;
+        let (foundation, owner) = (foundation.clone(), owner.take());
+        let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner))));
+        plans.push(CorePlan { cpu, own, waker, service: service as MakeShard });
     }
     Ok(plans)
 }
@@ -166,21 +161,17 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
 }
 
 fn metrics_endpoint(host: &str, port: u16) -> Result<Endpoint, ServeError> {
-    let address = host_and_port(host, port);
-    let bound = (host, port).to_socket_addrs().and_then(|mut addresses| {
-        let address = addresses.next().ok_or(io::Error::from(io::ErrorKind::NotFound))?;
-        Endpoint::bind(address)
-    });
-    let endpoint = bound.map_err(|error| ServeError::Metrics { address: address.clone(), error })?;
-    tracing::info!("metrics: http://{address}/metrics");
+    let named = host_and_port(host, port);
+    let bound = address::resolve(host, port).and_then(Endpoint::bind);
+    let endpoint = bound.map_err(|error| ServeError::Metrics { address: named.clone(), error })?;
+    tracing::info!("metrics: http://{named}/metrics");
     Ok(endpoint)
 }
 
 fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {
     let failed =
         |error| ServeError::Resolve { listener: listener.name.clone(), host: listener.bind_host.clone(), error };
-    let mut addresses = (listener.bind_host.as_str(), port).to_socket_addrs().map_err(failed)?;
-    addresses.next().ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound)))
+    address::resolve(&listener.bind_host, port).map_err(failed)
 }
 
 fn bootstrap(listeners: &[Listener]) -> String {

@@ -1,5 +1,6 @@
 //! A process that runs out of descriptors. One test only: the limit is the whole process's.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

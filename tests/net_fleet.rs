@@ -1,5 +1,6 @@
 //! Very many connections at once.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 
@@ -10,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use net_support::{Echo, framed, serve, serve_scripted, stop};
-use rallypoint::net::{ServerSettings, preflight};
+use rallypoint::net::ServerSettings;
+use rallypoint::preflight;
 use rallypoint::ring::RingSettings;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -19,8 +21,8 @@ static DESCRIPTORS: Mutex<()> = Mutex::new(());
 
 /// As many connections as `wanted`, or as the limit on open files lets one process have at both ends; 4,000 at least.
 fn fleet_size(wanted: usize) -> usize {
-    let descriptors = preflight::check().expect("servers can run here").descriptors as usize;
-    let size = wanted.min((descriptors - 400) / 2);
+    assert!(preflight::examine_machine(1, wanted).can_serve());
+    let size = wanted.min((preflight::descriptor_ceiling() as usize - 300) / 2);
     assert!(size >= 4_000, "raise the limit on open files (ulimit -n 20000)");
     size
 }

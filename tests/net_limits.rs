@@ -1,5 +1,6 @@
 //! Peers that ask for too much: too large, too many, too slow, too idle.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

@@ -1,5 +1,6 @@
 //! Servers as a whole: starting, failing, restarting, addresses, deadlines.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

@@ -1,5 +1,6 @@
 //! How a core sleeps: not at all when there is work, for long when there is none, and through glommio when glommio works.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

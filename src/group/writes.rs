@@ -95,15 +95,19 @@ impl Writes {
         Some(Taken { write, is_awaited: self.waits.back().is_some_and(|(waiting, _)| *waiting == write) })
     }
 
-    /// What waited for a write, oldest first if it succeeded and newest first if it did not.
-    pub(super) fn ended(&mut self, write: WriteId, result: Result<(), ErrorCode>) -> Vec<Wait> {
+    /// The next of those that wait for a write that has ended: the oldest if it succeeded, the newest if it did not.
+    pub(super) fn next_ended(&mut self, write: WriteId, has_succeeded: bool) -> Option<Wait> {
         let start = self.waits.partition_point(|(waiting, _)| *waiting < write);
-        let end = self.waits.partition_point(|(waiting, _)| *waiting <= write);
-        let mut waits: Vec<Wait> = self.waits.drain(start..end).map(|(_, wait)| wait).collect();
-        if result.is_err() {
-            waits.reverse();
+        let at = if has_succeeded {
+            start
+        } else {
+            self.waits.partition_point(|(waiting, _)| *waiting <= write).checked_sub(1)?
+        };
+        let is_of_it = self.waits.get(at).is_some_and(|(waiting, _)| *waiting == write);
+        if !is_of_it {
+            return None;
         }
-        waits
+        self.waits.remove(at).map(|(_, wait)| wait)
     }
 
     /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.

@@ -6,7 +6,11 @@ pub mod coverage;
 pub mod disk;
 pub mod entry;
 pub mod failure;
+#[cfg(feature = "server")]
+pub mod files;
 pub mod job;
+pub mod layout;
+pub mod manifest;
 pub mod reader;
 pub mod replay;
 pub mod scan;

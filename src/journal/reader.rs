@@ -34,6 +34,7 @@ impl EntryReader {
     ///
     /// # Errors
     /// Those of the file.
+    #[allow(clippy::should_implement_trait, reason = "it lends what it yields")]
     pub fn next(&mut self) -> io::Result<Decoded<'_>> {
         let length = self.read_entry()?;
         let (start, position) = (self.start, self.position);

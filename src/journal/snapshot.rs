@@ -183,6 +183,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// [`OpenError::Damaged`], and those of the file.
+    #[allow(clippy::should_implement_trait, reason = "it lends what it yields")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, OpenError> {
         let (offset, position) = (self.reader.offset(), self.reader.position());
         if offset == self.end_offset && self.entries == 0 {

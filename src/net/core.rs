@@ -101,7 +101,7 @@ impl Core {
             ring,
             table: Table::default(),
             listeners: listeners.into_iter().map(listening).collect(),
-            descriptor_ceiling: super::preflight::descriptor_ceiling(),
+            descriptor_ceiling: crate::preflight::descriptor_ceiling(),
             quota,
             counters,
             parked: 0,

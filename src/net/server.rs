@@ -7,15 +7,14 @@ use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
-use tracing::warn;
 
 use super::core::{Core, NetworkLimits};
 use super::driver;
 use super::listener::{ListenError, ListeningSocket, bind_bootstrap, bind_own};
-use super::preflight::{self, Obstacle};
 use super::quota::Quota;
 use super::stop::Stop;
 use crate::metrics::{CoreMetrics, Snapshot};
+use crate::preflight::{self, Report};
 use crate::ring::{Ring, RingSettings, Waker};
 use crate::shard::service::{ListenerIndex, Service};
 
@@ -66,8 +65,8 @@ pub struct CoreContext {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// This machine or process cannot run one.
-    #[error("{}", .0.iter().map(Obstacle::to_string).collect::<Vec<_>>().join("\n"))]
-    Preflight(Vec<Obstacle>),
+    #[error("{}", .0.failures())]
+    Preflight(Report),
     /// A port is taken or not ours.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -109,7 +108,10 @@ where
     F: FnOnce(CoreContext) -> M + Send + 'static,
     M: Future<Output = io::Result<S>> + 'static,
 {
-    preflight::check().map_err(StartError::Preflight)?;
+    let report = preflight::examine_machine(plans.len(), settings.limits.max_connections);
+    if !report.can_serve() {
+        return Err(StartError::Preflight(report));
+    }
     let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
@@ -140,9 +142,6 @@ where
 
 /// The CPU of each core: the i-th allowed one, lowest first; from the first one again when there are more cores.
 pub fn place(cores: usize, allowed_cpus: &[usize]) -> Vec<Option<usize>> {
-    if cores > allowed_cpus.len() {
-        warn!(cores, cpus = allowed_cpus.len(), "more cores than CPUs: some share a CPU and none is faster for it");
-    }
     let mut cpus = allowed_cpus.iter().copied().cycle();
     (0..cores).map(|_| cpus.next()).collect()
 }

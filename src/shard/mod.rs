@@ -230,3 +230,6 @@ impl Service for Shard {
         [groups, self.fetches.next_deadline_ms()].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+mod tests;

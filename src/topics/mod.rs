@@ -6,6 +6,7 @@ pub mod batch;
 pub mod catalogue;
 pub mod configs;
 pub mod name;
+pub mod produced;
 pub mod records;
 
 pub use catalogue::{Catalogue, Partition, Topic};

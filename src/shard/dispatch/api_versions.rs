@@ -84,3 +84,26 @@ fn is_software_text(text: &str) -> bool {
 fn bounded(text: &str) -> String {
     text.chars().take(crate::limits::CLIENT_SOFTWARE_MAX_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::CLIENT_SOFTWARE_MAX_CHARS;
+
+    #[test]
+    fn a_session_keeps_so_many_characters_and_no_more() {
+        let kept = |count| bounded(&"x".repeat(count)).len();
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS), CLIENT_SOFTWARE_MAX_CHARS);
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS + 1), CLIENT_SOFTWARE_MAX_CHARS);
+    }
+
+    #[test]
+    fn software_is_named_by_kafkas_rule() {
+        for good in ["a", "apache-kafka-java", "4.4.0", "a.-b"] {
+            assert!(is_software_text(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "ä", "a_b"] {
+            assert!(!is_software_text(bad), "{bad}");
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod produce;
 mod sync_group;
 
 use super::Shard;
@@ -116,8 +117,11 @@ fn execute(
     let mut writer = Writer::new(replies);
     let start = writer.begin_frame();
     ResponseHeader { correlation_id: header.correlation_id }.write(&mut writer, api.response_header_version(version));
+    let body_start = writer.position();
     let verdict = handle(shard, api, &context, &mut body, &mut writer);
     match verdict {
+        // No answer has an empty body: there is none then (Produce with acks 0).
+        Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
         Ok(Verdict::Answered | Verdict::Durable(_)) => end_reply(&shard.metrics, writer, start),
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
@@ -144,6 +148,7 @@ fn handle(
     reply: &mut Writer<'_>,
 ) -> Result<Verdict, Malformed> {
     handlers! { shard, context, body, reply, api:
+        Produce => produce,
         Fetch => fetch,
         ListOffsets => list_offsets,
         Metadata => metadata,
