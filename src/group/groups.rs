@@ -154,7 +154,7 @@ impl Groups {
                 }
                 Wait::Replaced(mut replaced) => {
                     if result.is_err() {
-                        self.core.writes.replace_said_before(&mut replaced);
+                        self.core.writes.replace_said_before(write, &mut replaced);
                     }
                     if self.is_there(replaced.group) {
                         self.with(replaced.group, now, |group, turn| {
@@ -164,7 +164,7 @@ impl Groups {
                 }
                 Wait::Committed { group, topic, partition, before } => {
                     if self.is_there(group) {
-                        self.commit_ended(group, &topic, partition, before, result);
+                        self.commit_ended(write, group, &topic, partition, before, result);
                     }
                 }
                 Wait::Deleted(group) => {

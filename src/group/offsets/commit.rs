@@ -8,7 +8,7 @@ use crate::errors::ErrorCode;
 use crate::group::Groups;
 use crate::group::core::GroupKey;
 use crate::group::records::{CommittedOffset, OffsetKey, Record};
-use crate::group::writes::Wait;
+use crate::group::writes::{Wait, WriteId};
 
 use super::table::{Committed, Offset};
 
@@ -99,6 +99,7 @@ impl Groups {
     /// A commit or a deletion was written or refused; refused, what stood there before comes back.
     pub(in crate::group) fn commit_ended(
         &mut self,
+        write: WriteId,
         key: GroupKey,
         topic: &Rc<str>,
         partition: i32,
@@ -107,7 +108,7 @@ impl Groups {
     ) {
         if result.is_err() {
             // If a later change waits for its own write, that one stays, and would go back to this.
-            let before = self.core.writes.replace_before(key, topic, partition, before);
+            let before = self.core.writes.replace_before(write, key, topic, partition, before);
             let (group, core) = self.group_mut(key);
             match before {
                 None => {}
