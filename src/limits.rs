@@ -68,3 +68,9 @@ pub const FETCH_RESPONSE_MAX_BYTES: usize = 256 << 10;
 
 /// Partitions of a Fetch that may wait; a larger one is answered at once with what there is.
 pub const WAITING_FETCH_PARTITIONS_MAX: usize = 10_000;
+
+/// Bytes of a request to the metrics endpoint, headers included.
+pub const METRICS_REQUEST_MAX_BYTES: usize = 8 << 10;
+
+/// How long a request to the metrics endpoint may take once it is taken up, in milliseconds.
+pub const METRICS_REQUEST_MAX_MS: u64 = 5_000;

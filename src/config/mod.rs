@@ -42,6 +42,8 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// `rallypoint.core.port.stride`: distance of the cores' own ports; computed when `None`.
     pub core_port_stride: Option<u16>,
+    /// `--metrics`: host (without brackets) and port where metrics are served.
+    pub metrics: Option<(String, u16)>,
     /// `--topic`: topics that exist from the start on.
     pub topics: Vec<DeclaredTopic>,
     /// `rallypoint.topic.records`: records that each partition of a topic holds.
@@ -129,6 +131,7 @@ impl Default for Settings {
                 advertised_port: 9092,
             }],
             core_port_stride: None,
+            metrics: None,
             topics: Vec::new(),
             records_per_partition: 1_000,
             journal_mode: Durability::Fsync,

@@ -8,8 +8,8 @@ use socket2::SockRef;
 use tracing::info;
 
 use super::core::{Core, LogBudget};
-use super::counters::Counters;
 use crate::clock::Now;
+use crate::metrics::CoreMetrics;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
@@ -32,6 +32,7 @@ impl Core {
             let peer = connection.conversation.session().peer;
             tell(&self.counters, &mut self.log, self.now, peer, &reason);
         }
+        self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
             return self.close(key);
@@ -63,6 +64,7 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
@@ -155,9 +157,14 @@ impl Core {
     }
 }
 
-fn tell(counters: &Counters, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
-    counters.closed_for(reason);
+fn tell(counters: &CoreMetrics, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
+    counters.close_reasons.count(first_word(reason));
     if let Some(suppressed) = log.allows(now.monotonic_ms) {
         info!(%peer, %reason, suppressed, "closing a connection");
     }
+}
+
+/// What a reason is counted by.
+fn first_word(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default()
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::clock;
 use super::core::Core;
 use super::stop::Stop;
 use crate::ring::{FailedHalf, Kind, Sleeper};
@@ -15,7 +14,7 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
     let mut completions = Vec::new();
     core.listen();
     loop {
-        core.now = clock::now();
+        core.begin_turn();
         service.begin(core.now);
         core.collect(&mut completions);
         for completion in completions.drain(..) {

@@ -223,8 +223,8 @@ impl Ring {
         !self.io.completion().is_empty()
     }
 
-    /// Takes the completions that are there and appends those of sockets to `into`.
-    pub fn collect(&mut self, into: &mut Vec<Completion>) {
+    /// Takes the completions that are there and appends those of sockets to `into`. True if another thread has woken the ring.
+    pub fn collect(&mut self, into: &mut Vec<Completion>) -> bool {
         let (mut was_woken, mut rests) = (false, Vec::new());
         for entry in self.io.completion() {
             let (kind, key) = unpack(entry.user_data());
@@ -250,6 +250,7 @@ impl Ring {
             let read = self.wakes.read();
             self.push(read, None);
         }
+        was_woken
     }
 
     pub(super) fn io(&self) -> &IoUring {

@@ -20,6 +20,8 @@ use crate::control::{NodeEndpoints, Views};
 use crate::group::{Groups, Ids};
 use crate::journal::failure::OpenError as JournalError;
 use crate::journal::store::Durability;
+use crate::metrics::Page;
+use crate::metrics::endpoint::Endpoint;
 use crate::net::server::CoreFailure;
 use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop, address};
 use crate::preflight::allowed_cpus;
@@ -44,6 +46,14 @@ pub enum ServeError {
         listener: String,
         /// What was to be bound.
         host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The address of the metrics is in use or no address of this machine.
+    #[error("metrics cannot be served on {address}: {error}; use another address in --metrics")]
+    Metrics {
+        /// What was to be bound.
+        address: String,
         /// What the system said.
         error: io::Error,
     },
@@ -88,7 +98,10 @@ pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
     let _lock = journals.lock();
     let owner = Owner { control, file: control_file.raw_fd() };
     let plans = plans(&foundation, ports, wakers, owner, &journals)?;
+    let endpoint = settings.metrics.as_ref().map(|(host, port)| metrics_endpoint(host, *port)).transpose()?;
     let server = net::start(server_settings(&settings)?, plans)?;
+    // It ends with this function, after the cores.
+    let _metrics = endpoint.map(|endpoint| endpoint.serve(Page::new(server.metrics()), net::now)).transpose()?;
     stop_on_signals(server.stop_signal())?;
     match settings.journal_mode {
         Durability::Fsync => tracing::info!("journal: fsync (what is acknowledged survives a power failure)"),
@@ -120,18 +133,18 @@ fn plans(
         let own = settings.listeners.iter().enumerate().filter_map(own_port).collect::<Result<_, _>>()?;
         let journal = journals.of_core(core, foundation)?;
         let (foundation, owner) = (foundation.clone(), owner.take());
-        let service = Box::new(move |_: CoreContext| ready(Ok(shard(&foundation, core, owner, journal))));
+        let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner, journal))));
         plans.push(CorePlan { cpu, own, waker, service: service as MakeShard });
     }
     Ok(plans)
 }
 
-fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>, journal: CoreJournal) -> Shard {
+fn shard(foundation: &Foundation, context: &CoreContext, owner: Option<Owner>, journal: CoreJournal) -> Shard {
     let settings = &foundation.settings;
-    let (journal, run_job) = journal.into_parts(core, foundation);
+    let (journal, run_job) = journal.into_parts(context.core, foundation);
     let now = net::now();
     let parts = ShardParts {
-        core,
+        core: context.core,
         settings: settings.clone(),
         cluster_id: foundation.cluster_id.clone(),
         views: foundation.views.clone(),
@@ -141,6 +154,7 @@ fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>, journal: Co
         journal,
         run_job,
         authorizer: Box::new(AllowAll),
+        metrics: context.metrics.clone(),
     };
     Shard::new(parts, now)
 }
@@ -164,6 +178,14 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
         ring: RingSettings::default(),
         port_patience: Duration::from_secs(3),
     })
+}
+
+fn metrics_endpoint(host: &str, port: u16) -> Result<Endpoint, ServeError> {
+    let named = host_and_port(host, port);
+    let bound = address::resolve(host, port).and_then(Endpoint::bind);
+    let endpoint = bound.map_err(|error| ServeError::Metrics { address: named.clone(), error })?;
+    tracing::info!("metrics: http://{named}/metrics");
+    Ok(endpoint)
 }
 
 fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {

@@ -15,6 +15,7 @@ use crate::control::{Append, Control, Outputs, Reply, Request, Tag, Views};
 use crate::ids::InternalTopicKind;
 use crate::journal::job::JobDone;
 use crate::limits;
+use crate::metrics::CoreMetrics;
 use crate::wire::{ApiKey, Version, Writer};
 
 /// What cores send each other.
@@ -136,7 +137,7 @@ impl ControlPort {
     }
 
     /// Writes what is to be written, and answers what has been told.
-    pub(super) fn turn(&mut self, network: &mut dyn Network) {
+    pub(super) fn turn(&mut self, network: &mut dyn Network, metrics: &CoreMetrics) {
         if let (Some(append), Some(owner)) = (self.append.take(), &self.owner) {
             let Append { offset, bytes, token } = append;
             network.write(FileWrite { file: owner.file, offset, data: Box::new(bytes), sync: true, token });
@@ -150,7 +151,7 @@ impl ControlPort {
                 _ => {}
             }
             if let Some(parked) = self.parked.remove(&token) {
-                answer(parked, reply, network);
+                answer(parked, reply, network, metrics);
             }
         }
     }
@@ -196,11 +197,11 @@ impl ControlPort {
 /// The core that owns control.
 pub(super) const OWNER: usize = 0;
 
-fn answer(parked: ParkedRequest, reply: Reply, network: &mut dyn Network) {
+fn answer(parked: ParkedRequest, reply: Reply, network: &mut dyn Network, metrics: &CoreMetrics) {
     let ParkedRequest { connection, api, version, correlation_id, write } = parked;
     let mut once = Some((write, reply));
     network.answer(connection, &mut |replies| {
         let (write, reply) = once.take().expect("a reply is written once");
-        reply_frame(replies, api, version.number, correlation_id, |writer| write(reply, writer, version));
+        reply_frame(metrics, replies, api, version.number, correlation_id, |writer| write(reply, writer, version));
     });
 }

@@ -28,6 +28,7 @@ use crate::errors::ErrorCode;
 use crate::group::{Groups, Output};
 use crate::ids::NodeIndex;
 use crate::leadership::{Guard, Table, pin};
+use crate::metrics::CoreMetrics;
 use crate::topics::Catalogue;
 use crate::wire::api_versions::ApiVersion;
 
@@ -57,6 +58,8 @@ pub struct ShardParts {
     pub run_job: RunJob,
     /// Who may do what.
     pub authorizer: Box<dyn Authorizer>,
+    /// Where this core counts.
+    pub metrics: Arc<CoreMetrics>,
 }
 
 /// One core's share of the server.
@@ -68,6 +71,7 @@ pub struct Shard {
     /// Pinned while a batch of requests is handled, so that a look-up is a load.
     guard: Option<Guard>,
     authorizer: Box<dyn Authorizer>,
+    metrics: Arc<CoreMetrics>,
     mailboxes: Mailboxes<Mail>,
     control: ControlPort,
     groups: Groups,
@@ -86,8 +90,8 @@ pub struct Shard {
 impl Shard {
     /// A shard that has served nothing yet.
     pub fn new(parts: ShardParts, now: Now) -> Shard {
-        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, groups, journal, run_job, authorizer } =
-            parts;
+        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, .. } = parts;
+        let ShardParts { groups, journal, run_job, authorizer, metrics, .. } = parts;
         Shard {
             core,
             settings,
@@ -96,6 +100,7 @@ impl Shard {
             views,
             guard: None,
             authorizer,
+            metrics,
             mailboxes,
             groups,
             fetches: WaitingFetches::default(),
@@ -171,8 +176,8 @@ impl Shard {
                 Output::Join(ticket, _) | Output::Sync(ticket, _) => ticket,
             };
             network.answer(ConnectionId(ticket.connection), &mut |replies| match &output {
-                Output::Join(ticket, answer) => dispatch::write_joined(*ticket, answer, replies),
-                Output::Sync(ticket, answer) => dispatch::write_synced(*ticket, answer, replies),
+                Output::Join(ticket, answer) => dispatch::write_joined(&self.metrics, *ticket, answer, replies),
+                Output::Sync(ticket, answer) => dispatch::write_synced(&self.metrics, *ticket, answer, replies),
             });
         }
     }
@@ -182,6 +187,14 @@ impl Shard {
             let Some((connection, fetch)) = self.fetches.due(self.now.monotonic_ms) else { return };
             network.answer(connection, &mut |replies| dispatch::write_fetched(self, &fetch, replies));
         }
+    }
+
+    fn publish_metrics(&self) {
+        let census = self.groups.census();
+        self.metrics.groups.set(census.groups as u64);
+        self.metrics.group_members.set(census.members as u64);
+        self.metrics.committed_offsets.set(census.offsets as u64);
+        self.metrics.leadership_epoch.set(self.table().epoch);
     }
 }
 
@@ -216,7 +229,7 @@ impl Service for Shard {
         self.pin();
         self.load()?;
         self.read_mail();
-        self.control.turn(network);
+        self.control.turn(network, &self.metrics);
         if !self.is_loading() {
             self.groups.advance(now);
             let _undone = self.persist();
@@ -224,6 +237,7 @@ impl Service for Shard {
         }
         self.answer_parked(network);
         self.answer_fetches(network);
+        self.publish_metrics();
         // Not across a sleep: what is replaced meanwhile could not be freed.
         self.guard = None;
         Ok(())

@@ -61,6 +61,9 @@ pub(super) static KEYS: &[Key] = &[
         "Distance of the cores' own ports; unset: the smallest that leaves all ports distinct.",
     )
     .sets(|settings, value| settings.core_port_stride = u16::try_from(value.long()).ok()),
+    key("rallypoint.metrics.listen", Kind::Text, "", "HOST:PORT where metrics are served over HTTP; unset: nowhere.")
+        .flag("--metrics HOST:PORT")
+        .composed(),
     // Connections.
     int(
         "socket.request.max.bytes",

@@ -113,6 +113,7 @@ impl World {
                 journal: Journal::Open(Box::new(MemoryStore::default())),
                 run_job: Box::new(|_| unreachable!("memory has no files")),
                 authorizer: Box::new(Deny(denied.to_vec())),
+                metrics: Arc::default(),
             };
             Shard::new(parts, now)
         };
