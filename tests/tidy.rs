@@ -2,7 +2,6 @@
 //! touch, golden bytes for every message, a test for every limit, and words that have no place here.
 //!
 //! It reads tokens, not text, where comments and strings must not count.
-#![allow(clippy::disallowed_methods, reason = "it reads the repository")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -121,7 +120,7 @@ fn unsafe_stands_only_where_it_may() {
 }
 
 #[test]
-fn every_message_has_golden_bytes() {
+fn every_message_has_golden_bytes_and_every_request_a_fuzz_target() {
     let vectors = fs::read_to_string(root().join("tests/vectors/messages.tsv")).unwrap_or_default();
     let known: BTreeSet<&str> = vectors.lines().filter_map(|line| line.split('\t').next()).collect();
     let mut faults = Vec::new();
@@ -135,6 +134,10 @@ fn every_message_has_golden_bytes() {
                 seen += 1;
                 if !known.contains(name.as_str()) {
                     faults.push(format!("{}: {name} has no row in tests/vectors/messages.tsv", file.path));
+                }
+                let target = root().join(format!("fuzz/fuzz_targets/{stem}.rs"));
+                if name.ends_with("Request") && !target.exists() {
+                    faults.push(format!("{}: there is no {}", file.path, relative(&target)));
                 }
             }
         }
