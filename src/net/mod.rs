@@ -21,7 +21,6 @@ mod close;
 mod connection;
 mod conversation;
 mod core;
-pub mod counters;
 mod driver;
 pub mod listener;
 mod pending;

@@ -91,7 +91,9 @@ impl Groups {
             offset.metadata.clone(),
             offset.expire_timestamp_ms,
         );
-        group.offsets.set(core.seed(), topic, offset.topic_id, stored)
+        let before = group.offsets.set(core.seed(), topic, offset.topic_id, stored);
+        core.committed_offsets += usize::from(before.is_none());
+        before
     }
 
     /// A commit or a deletion was written or refused; refused, what stood there before comes back.
@@ -111,10 +113,12 @@ impl Groups {
             match before {
                 None => {}
                 Some(None) => {
-                    group.offsets.remove(core.seed(), topic, partition);
+                    let removed = group.offsets.remove(core.seed(), topic, partition);
+                    core.committed_offsets -= usize::from(removed.is_some());
                 }
                 Some(Some(before)) => {
-                    group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
+                    let replaced = group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
+                    core.committed_offsets += usize::from(replaced.is_none());
                 }
             }
         }
