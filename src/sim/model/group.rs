@@ -28,6 +28,8 @@ pub(super) struct Group {
     /// How long each member may be silent.
     patience_ms: BTreeMap<String, u64>,
     pub(super) standings: BTreeMap<String, Standing>,
+    /// Whose departure was asked for; answers to them may still be under way.
+    departed: BTreeSet<String>,
     pub(super) trails: BTreeMap<(String, i32), Trail>,
 }
 
@@ -77,6 +79,12 @@ impl Group {
     fn are_same(&self, one: &str, other: &str) -> bool {
         let instance = |id: &str| self.instances.get(id);
         one == other || instance(one).is_some() && instance(one) == instance(other)
+    }
+
+    /// Whether the first, whose id nobody may have been told, could be the second under an older id.
+    fn may_be_same(&self, older: &str, newer: &str) -> bool {
+        let is_static = self.instances.contains_key(newer);
+        self.are_same(older, newer) || is_static && !self.member_ids.contains(older)
     }
 
     /// A JoinGroup was executed, whatever comes of it.
@@ -174,7 +182,7 @@ impl Group {
         {
             return Err(format!("generation {id} is of type {one} and {other}"));
         }
-        let is_it = |other: &String| self.are_same(other, member_id);
+        let is_it = |other: &String| self.may_be_same(other, member_id);
         if known.members.as_ref().is_some_and(|members| !members.iter().any(is_it)) {
             return Err(format!("{member_id} is in generation {id}, but its leader was not told"));
         }
@@ -223,7 +231,7 @@ impl Group {
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
     pub(super) fn sync_taken(&mut self, sync: &Sync) {
         let Some(known) = self.generations.get(&sync.speaker.generation_id) else { return };
-        if self.are_same(&known.leader, &sync.speaker.member_id)
+        if self.may_be_same(&known.leader, &sync.speaker.member_id)
             && let Some(known) = self.generations.get_mut(&sync.speaker.generation_id)
         {
             known.deals.push(sync.assignments.clone());
@@ -237,13 +245,18 @@ impl Group {
             return Err(format!("generation {id} is synced, though generation {} has begun", self.told_before));
         }
         let Some(known) = self.generations.get(&id) else { return Ok(()) };
-        let share = |deal: &[(String, Vec<u8>)]| {
-            let row = deal.iter().rev().find(|(member_id, _)| self.are_same(member_id, &speaker.member_id));
-            row.map_or(Vec::new(), |(_, bytes)| bytes.clone())
+        let shares = |deal: &[(String, Vec<u8>)]| {
+            let rows = deal.iter().filter(|(id, _)| self.may_be_same(id, &speaker.member_id));
+            let mut shares: Vec<Vec<u8>> = rows.map(|(_, bytes)| bytes.clone()).collect();
+            if !deal.iter().any(|(id, _)| self.are_same(id, &speaker.member_id)) {
+                shares.push(Vec::new());
+            }
+            shares
         };
-        let (right, wrong): (Vec<_>, Vec<_>) = known.deals.iter().cloned().partition(|deal| share(deal) == assignment);
+        let fits = |deal: &Vec<(String, Vec<u8>)>| shares(deal).iter().any(|share| share == assignment);
+        let (right, wrong): (Vec<_>, Vec<_>) = known.deals.iter().cloned().partition(fits);
         if right.is_empty() {
-            let shares: Vec<_> = wrong.iter().map(|deal| share(deal)).collect();
+            let shares: Vec<_> = wrong.iter().map(|deal| shares(deal)).collect();
             return Err(format!("{} got {assignment:?}, but {shares:?} was dealt out", speaker.member_id));
         }
         self.generations.get_mut(&id).expect("it was found").deals = right;
@@ -253,7 +266,8 @@ impl Group {
     /// A member that has synced was told that all is well.
     pub(super) fn is_well(&mut self, speaker: &Speaker, has_synced: bool, now_ms: u64) {
         let is_dynamic = speaker.instance.is_none() && !self.instances.contains_key(&speaker.member_id);
-        if is_dynamic && (has_synced || self.standings.contains_key(&speaker.member_id)) {
+        let is_there = is_dynamic && !self.departed.contains(&speaker.member_id);
+        if is_there && (has_synced || self.standings.contains_key(&speaker.member_id)) {
             let standing = Standing { generation_id: speaker.generation_id, well_at_ms: now_ms };
             self.standings.insert(speaker.member_id.clone(), standing);
         }
@@ -269,6 +283,7 @@ impl Group {
     /// A LeaveGroup was executed, whatever comes of it.
     pub(super) fn left(&mut self, member_id: &str) {
         self.standings.remove(member_id);
+        self.departed.insert(member_id.into());
     }
 
     /// Whether a request that was taken speaks of the present.
