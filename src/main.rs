@@ -74,7 +74,7 @@ fn serve(arguments: &ServeArguments) -> ExitCode {
         Err(error) => return refuse(&error),
     };
     notices.iter().for_each(config::Notice::log);
-    let report = preflight::examine_machine(&settings);
+    let report = preflight::examine_for_start(&settings);
     report.log();
     if !report.can_serve() {
         return ExitCode::FAILURE;

@@ -18,8 +18,8 @@ pub trait Disk: Send + Sync {
     /// Opens a file for reading.
     fn open(&self, path: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a segment for appends; `direct`: past the page cache, where the file system can do that.
-    fn open_segment(&self, path: &str, direct: bool) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file for reading and writing; `direct`: past the page cache, where the file system can do that.
+    fn open_for_writing(&self, path: &str, direct: bool) -> io::Result<Box<dyn DiskFile>>;
 
     /// Makes an empty file, or empties one.
     fn create(&self, path: &str) -> io::Result<Box<dyn DiskFile>>;

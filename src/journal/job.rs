@@ -90,7 +90,7 @@ pub(super) fn prepare(
     let path = join(folder, &id.file_name());
     let aside = format!("{path}{ASIDE}");
     disk.create(&aside)?;
-    let file = disk.open_segment(&aside, direct)?;
+    let file = disk.open_for_writing(&aside, direct)?;
     let zeros = BlockBuffer::zeros(ZEROS_BYTES);
     let mut offset = 0;
     while offset < file_bytes {
@@ -132,7 +132,7 @@ fn write_snapshot(
     let file = if offset == 0 {
         snapshot::create_aside(disk, folder, id)?
     } else {
-        disk.open_segment(&join(folder, &format!("{}{ASIDE}", id.file_name())), false)?
+        disk.open_for_writing(&join(folder, &format!("{}{ASIDE}", id.file_name())), false)?
     };
     file.write_at(offset, piece)?;
     if is_last {

@@ -10,7 +10,7 @@ use super::disk::{Disk, join};
 use super::entry::Entry;
 use super::failure::{At, OpenError};
 use super::reader::EntryReader;
-use super::scan::{Scan, Scanner};
+use super::scan::{Extent, Scan, Scanner};
 use super::segment::HEADER_BYTES;
 use super::snapshot::{SnapshotId, SnapshotReader};
 
@@ -99,7 +99,7 @@ impl Replay {
             loading: partitions.into_iter().chain(snapshots.keys().copied()).collect(),
             snapshots,
             superseded,
-            progress: Progress { bytes_total: scanner.bytes_total(), ..Progress::default() },
+            progress: Progress { bytes_total: 2 * scanner.bytes_total(), ..Progress::default() },
             phase: Phase::Scan(scanner),
             scan: Scan::default(),
             coverage: Coverage::default(),
@@ -161,7 +161,7 @@ impl Replay {
             return Ok(());
         }
         self.scan = scanner.into_scan();
-        let log_bytes: u64 = self.scan.extents.iter().map(|extent| extent.end - extent.header.base).sum();
+        let log_bytes: u64 = self.scan.extents.iter().map(Extent::bytes).sum();
         self.progress.bytes_done = log_bytes;
         self.progress.bytes_total = 2 * log_bytes + self.snapshot_bytes.values().sum::<u64>();
         self.loading.extend(self.scan.last_of.keys());
@@ -193,7 +193,7 @@ impl Replay {
         let mut snapshot = reader.expect("one is open");
         let before = snapshot.bytes_read();
         for _ in 0..budget {
-            let Some(entry) = snapshot.next()? else {
+            let Some(entry) = snapshot.next_entry()? else {
                 self.progress.bytes_done += snapshot.file_bytes - before;
                 self.say_loaded_if_last(snapshot.id.partition, None, take);
                 self.phase = Phase::Snapshots(None, rest);

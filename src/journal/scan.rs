@@ -27,6 +27,13 @@ pub struct Extent {
     pub end: u64,
 }
 
+impl Extent {
+    /// Bytes of entries that count.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.header.base
+    }
+}
+
 /// Where a stream was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -53,6 +60,8 @@ pub struct Scan {
     pub prepared: Option<(SegmentId, u64)>,
     /// Position of each partition's last entry.
     pub last_of: FxHashMap<i32, u64>,
+    /// Everything before this was synced, says the last one who knew.
+    pub synced: u64,
     /// Entries that count.
     pub entries: u64,
     /// An append of which not all entries were seen yet: where it begins, and how many were.
@@ -100,9 +109,9 @@ impl Scanner {
         self.found.iter().map(|found| found.file_bytes).sum()
     }
 
-    /// Bytes of the segments that were read.
+    /// Bytes of entries that were read.
     pub fn bytes_done(&self) -> u64 {
-        self.found[..self.scan.extents.len()].iter().map(|found| found.file_bytes).sum()
+        self.scan.extents.iter().map(Extent::bytes).sum()
     }
 
     /// Reads one segment more. True at the end.
@@ -112,8 +121,8 @@ impl Scanner {
     pub fn step(&mut self) -> Result<bool, OpenError> {
         let index = self.scan.extents.len();
         let Some(header) = self.found.get(index).and_then(Found::in_use) else {
-            if let Some(found) = self.claims_behind(index, 0)? {
-                return Err(misplaced(&found.path, "it was in use, and its header is damaged"));
+            if self.claims_behind(index, 0)?.is_some() {
+                return Err(misplaced(&self.found[index].path, "it was in use, and its header is damaged"));
             }
             return self.finish().map(|()| true);
         };
@@ -158,7 +167,7 @@ impl Scanner {
         let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));
         let mut reader = EntryReader::new(file, HEADER_BYTES, header.base, end_offset).at(&found.path)?;
         while limit != Some(reader.position()) {
-            let damage = match reader.next().at(&found.path)? {
+            let damage = match reader.next_entry().at(&found.path)? {
                 Decoded::Entry(entry) => {
                     self.scan.count(&entry);
                     continue;
@@ -226,6 +235,7 @@ impl Scan {
         } else {
             self.entries += entries + 1;
         }
+        self.synced = self.synced.max(entry.synced.unwrap_or(0));
         self.last_of.insert(entry.partition, entry.position);
     }
 }
@@ -306,3 +316,7 @@ fn claims(bytes: &[u8], base: Option<u64>, position: u64) -> bool {
             )
     })
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

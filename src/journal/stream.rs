@@ -72,12 +72,15 @@ impl Stream {
     /// If the replay is not done, or a segment's size is not made of blocks.
     pub fn open(replay: Replay, settings: StreamSettings) -> Result<Self, OpenError> {
         let blocks = settings.segment_bytes / BLOCK_BYTES as u64;
-        assert!(settings.segment_bytes % BLOCK_BYTES as u64 == 0 && blocks >= 2, "a segment is made of blocks");
+        assert!(
+            settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) && blocks >= 2,
+            "a segment is made of blocks"
+        );
         let outcome = replay.into_outcome();
         let prepared = outcome.scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
         let prepared = prepared.map(|(id, _)| id);
         remove_what_does_not_count(&outcome, prepared)?;
-        sync_segments(&outcome)?;
+        write_again(&outcome)?;
 
         let direct = settings.mode == Durability::Fsync;
         let mut files = BTreeMap::new();
@@ -122,7 +125,7 @@ impl Stream {
         let id = self.writer.poll_prepare(Now::default()).expect("a new writer wants a segment");
         let path = join(&self.folder, &id.file_name());
         let file = if prepared == Some(id) {
-            disk.open_segment(&path, direct)
+            disk.open_for_writing(&path, direct)
         } else {
             job::prepare(disk, &self.folder, id, self.settings.segment_bytes, direct)
         };
@@ -344,11 +347,25 @@ fn remove_what_does_not_count(outcome: &Outcome, prepared: Option<SegmentId>) ->
     Ok(())
 }
 
-/// What a killed process wrote may be in memory only, and was read as if it were on disk.
-fn sync_segments(outcome: &Outcome) -> Result<(), OpenError> {
+/// What a killed process wrote may be in memory only, and was read as if it were on disk. A sync alone would not do: if one
+/// has failed before, the system takes what it could not write for written. So what may not be synced is written again.
+fn write_again(outcome: &Outcome) -> Result<(), OpenError> {
     for extent in &outcome.scan.extents {
         let path = join(&outcome.folder, &extent.header.id.file_name());
-        outcome.disk.open(&path).and_then(|file| file.sync()).at(&path)?;
+        let file = outcome.disk.open_for_writing(&path, false).at(&path)?;
+        let end = extent.header.offset_of(extent.end);
+        let mut offset = extent.header.offset_of(outcome.scan.synced.clamp(extent.header.base, extent.end));
+        if offset == HEADER_BYTES {
+            offset = 0;
+        }
+        let mut chunk = vec![0; 256 << 10];
+        while offset < end {
+            let length = (end - offset).min(chunk.len() as u64) as usize;
+            let length = file.read_at(offset, &mut chunk[..length]).at(&path)?;
+            file.write_at(offset, &chunk[..length]).at(&path)?;
+            offset += length as u64;
+        }
+        file.sync().at(&path)?;
     }
     Ok(())
 }
@@ -363,7 +380,7 @@ fn open_active(
     let offset = extent.header.offset_of(extent.end);
     let mut tail = vec![0; (offset % BLOCK_BYTES as u64) as usize];
     outcome.disk.open(&path).and_then(|file| file.read_at(offset - tail.len() as u64, &mut tail)).at(&path)?;
-    files.insert(extent.header.id, outcome.disk.open_segment(&path, direct).at(&path)?);
+    files.insert(extent.header.id, outcome.disk.open_for_writing(&path, direct).at(&path)?);
     let whole_blocks = (extent.file_bytes - HEADER_BYTES) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
     Ok(ActiveStart { header: extent.header, file_bytes: HEADER_BYTES + whole_blocks, tail })
 }

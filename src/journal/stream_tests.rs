@@ -129,8 +129,9 @@ impl Owner {
         let partition = self.random.random_range(0..PARTITIONS);
         let records: Records = (0..self.random.random_range(1..4))
             .map(|_| {
-                let length = if self.random.random_ratio(1, 8) { 3_000 } else { 20 };
-                let value = (0..self.random.random_range(0..length)).map(|_| self.random.random()).collect();
+                // Of few lengths, so that what was cut off would fit into what comes after it.
+                let length = [0, 20, 600, 600, 600, 3_000][self.random.random_range(0..6)];
+                let value = (0..length).map(|_| self.random.random()).collect();
                 (self.random.random_range(0..6), self.random.random_ratio(3, 4).then_some(value))
             })
             .collect();
@@ -221,55 +222,64 @@ fn fresh() -> MemoryDisk {
     disk
 }
 
-/// Lives of one journal, each ended by a failure of the power, the process or the disk.
-fn lives(seed: u64, mode: Durability, power_fails: bool, snapshots: bool) {
+/// Lives of one journal, each ended by a failure of the power (if `power` can fail), the process or the disk.
+fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut disk = fresh();
-    for life in 0..4 {
-        let fault = [Fault::PowerOff, Fault::Failing, Fault::Full][random.random_range(0..3)];
-        disk.fail_at(random.random_range(10..400), fault);
-        let mut owner = match Owner::open(random.random(), disk.clone(), settings(mode), snapshots) {
+    for life in 0..6 {
+        for _ in 0..random.random_range(0..4) {
+            disk.fail_at(random.random_range(10..500), Fault::Full);
+        }
+        disk.fail_at(random.random_range(10..500), [Fault::PowerOff, Fault::Failing][random.random_range(0..2)]);
+        let power_fails = power && random.random_ratio(2, 3);
+        let mut after = |disk: &MemoryDisk| {
+            if power_fails { disk.crash(&mut |n| random.random_range(0..n)) } else { disk.killed() }
+        };
+        let mut owner = match Owner::open(seed + life, disk.clone(), settings(mode), snapshots) {
             Ok(owner) => owner,
             Err(OpenError::Io { .. }) => {
-                disk = if power_fails { disk.crash(&mut |n| random.random_range(0..n)) } else { disk.killed() };
+                disk = after(&disk);
                 continue;
             }
             Err(error) => panic!("seed {seed}, life {life}: {error}"),
         };
-        let turns = random.random_range(100..600);
+        let turns = owner.random.random_range(100..600);
         for _ in 0..turns {
             owner.turn();
             if disk.is_off() {
                 break;
             }
         }
-        let image = if power_fails { disk.crash(&mut |n| random.random_range(0..n)) } else { disk.killed() };
         let promised =
             if power_fails && mode != Durability::Fsync { JournalPosition::default() } else { owner.stream.durable() };
+        let image = after(&disk);
         let (_, found) = replay(&image).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
         let survived = owner.survived(&found, promised);
-        assert!(survived.is_some(), "seed {seed}, life {life}: no prefix with all up to {promised:?} gives {found:?}");
+        assert!(
+            survived.is_some(),
+            "seed {seed}, life {life}: no prefix with all up to {promised:?} gives what is there"
+        );
         disk = image;
     }
 }
 
 proptest! {
-    #![proptest_config(testing::cases(30))]
+    #![proptest_config(testing::cases(12))]
 
 
     #[test]
-    fn durable_survives_power_failures(seed in any::<u64>()) {
+    fn durable_survives_power_failures(seed in 0..u64::MAX / 2) {
         lives(seed, Durability::Fsync, true, true);
     }
 
     #[test]
-    fn durable_survives_kills(seed in any::<u64>()) {
+    fn durable_survives_kills(seed in 0..u64::MAX / 2) {
         lives(seed, Durability::Fsync, false, true);
         lives(seed, Durability::Os, false, true);
     }
 
     #[test]
-    fn without_sync_a_power_failure_leaves_a_prefix(seed in any::<u64>()) {
+    fn without_sync_a_power_failure_leaves_a_prefix(seed in 0..u64::MAX / 2) {
         lives(seed, Durability::Os, true, false);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use super::block::{BLOCK_BYTES, BlockBuffer};
-use super::entry::{EntryWriter, length_at, seal};
+use super::entry::{EntryWriter, decode_checked, length_at, seal};
 use super::segment::{HEADER_BYTES, Header, SegmentId};
 use super::store::{Durability, Entries, FailedPositions, Refused, StoreState, WriteFailure};
 use super::{JournalPosition, entry};
@@ -394,6 +394,7 @@ impl Writer {
     /// Positions are not used again: the log goes on behind them, in a segment that says so. What is left of the failed write
     /// in its own segment could otherwise be taken for what came later.
     fn drop_what_failed(&mut self) {
+        self.valid_end -= self.begun_append_bytes();
         self.line.clear();
         self.line_at = 0;
         self.collecting.clear();
@@ -401,9 +402,24 @@ impl Writer {
         self.fill_end = self.appended + (self.segment_bytes - HEADER_BYTES);
         self.rolls.clear();
         match &mut self.active {
-            Some(active) if !active.header_written => active.header.base = self.appended,
+            Some(active) if !active.header_written => {
+                (active.header.base, active.header.previous_end) = (self.appended, self.valid_end);
+            }
             _ => self.rolls.push_back(self.appended),
         }
+    }
+}
+
+impl Writer {
+    /// Bytes of the last append that are written, if not all of it is: a line begins and ends with whole appends.
+    fn begun_append_bytes(&self) -> u64 {
+        let (mut at, mut complete) = (0, 0);
+        for length in entry_lengths(&self.line[..self.line_at]) {
+            let is_last = !decode_checked(&self.line[at..]).more;
+            at += length;
+            complete = if is_last { at } else { complete };
+        }
+        (self.line_at - complete) as u64
     }
 }
 

@@ -153,14 +153,16 @@ fn bend_commit(frame: &[u8], how: impl FnOnce(&OffsetCommitRequest<'_>) -> (i32,
         let partition = OffsetCommitRequestPartition { committed_offset: row.committed_offset + more, ..row };
         OffsetCommitRequestPartition { committed_metadata: partition.committed_metadata.map(owned), ..partition }
     };
-    let rows: Vec<_> =
-        request.topics.iter().map(|topic| (topic.clone(), topic.partitions.iter().map(bent).collect::<Vec<_>>())).collect();
+    let rows: Vec<_> = request
+        .topics
+        .iter()
+        .map(|topic| (topic.clone(), topic.partitions.iter().map(bent).collect::<Vec<_>>()))
+        .collect();
     let topics: Vec<_> = rows
         .iter()
         .map(|(topic, rows)| OffsetCommitRequestTopic { partitions: Array::Items(rows), ..topic.clone() })
         .collect();
-    let bent =
-        OffsetCommitRequest { generation_id_or_member_epoch, topics: Array::Items(&topics), ..request.clone() };
+    let bent = OffsetCommitRequest { generation_id_or_member_epoch, topics: Array::Items(&topics), ..request.clone() };
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     header.write(&mut writer, api.request_header_version(number));

@@ -16,7 +16,7 @@ use crate::group::Groups;
 use crate::group::settings::{GroupSettings, OffsetSettings};
 use crate::journal::store::MemoryStore;
 use crate::shard::mailbox::{Mailboxes, Wake};
-use crate::shard::{Mail, Owner, Shard, ShardParts};
+use crate::shard::{Journal, Mail, Owner, Shard, ShardParts};
 use crate::wire::Uuid;
 
 /// Core 0 listens here, the others behind it.
@@ -103,8 +103,10 @@ impl Machine {
                     mailboxes: mailboxes.clone(),
                     owner: owner.take(),
                     groups: Groups::new(group, offsets, breaks.ids(random.fork()), now),
-                    store: Box::new(MemoryStore::default()),
+                    journal: Journal::Open(Box::new(MemoryStore::default())),
+                    run_job: Box::new(|_| unreachable!("memory has no files")),
                     authorizer: Box::new(AllowAll),
+                    metrics: Arc::default(),
                 };
                 Core::new(Shard::new(parts, now))
             })

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-use self::asked::What;
 pub(super) use self::asked::Asked;
+use self::asked::What;
 use self::cluster::Cluster;
 use self::group::Group;
 use self::offsets::Shown;
@@ -236,9 +236,10 @@ impl Model {
     /// A turn of a core is over: whatever was due has been answered.
     pub(super) fn turn_ended(&mut self) {
         let now_ms = self.now.monotonic_ms;
-        let late = self.deadlines.range(..(now_ms, 0, 0)).find(|(_, connection, _)| {
-            self.links.get(connection).is_some_and(|link| link.core == self.core)
-        });
+        let late = self
+            .deadlines
+            .range(..(now_ms, 0, 0))
+            .find(|(_, connection, _)| self.links.get(connection).is_some_and(|link| link.core == self.core));
         if let Some(&(deadline_ms, connection, place)) = late {
             let open = self.links.get(&connection).and_then(|link| link.open.iter().find(|open| open.place == place));
             let name = open.map_or("a request", |open| open.asked.api.name());

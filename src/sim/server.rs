@@ -11,7 +11,9 @@ use super::conversation::Conversation;
 use super::model::{Model, Outcome};
 use crate::clock::Now;
 use crate::shard::Shard;
-use crate::shard::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict};
+use crate::shard::service::{
+    ConnectionId, FileWrite, JournalPosition, Network, Service, Session, Verdict, WriteFailure,
+};
 
 /// What comes in between two turns.
 #[derive(Debug)]
@@ -91,13 +93,14 @@ impl Core {
                         gone.push(id);
                     }
                 }
-                Incoming::Synced(token, result) => self.shard.synced(token, result),
+                Incoming::Synced(token, result) => self.shard.written(token, result.map_err(WriteFailure::Sync)),
             }
         }
         for round in 0.. {
             assert!(round < ROUNDS_MAX, "a turn does not end");
             gone.drain(..).for_each(|id| self.shard.closed(ConnectionId(id)));
-            self.shard.turn(now, &mut Desk { wires: &mut self.wires, model, breaks });
+            let mut desk = Desk { wires: &mut self.wires, model, breaks };
+            self.shard.turn(now, &mut desk).expect("memory is never damaged");
             if !self.go_on(model, breaks) {
                 break;
             }
@@ -196,7 +199,12 @@ impl Network for Desk<'_> {
         }
     }
 
-    fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        self.wires.effects.push(Effect::Write { file, offset, data, token });
+    fn failed(&mut self, _: JournalPosition, _: JournalPosition) {
+        unreachable!("memory does not fail");
+    }
+
+    fn write(&mut self, write: FileWrite) {
+        let FileWrite { file, offset, data, token, .. } = write;
+        self.wires.effects.push(Effect::Write { file, offset, data: data.to_vec(), token });
     }
 }

@@ -192,7 +192,8 @@ impl Stray {
             })
             .collect();
         let partitions = Array::Items(&rows[..]);
-        let topics = [OffsetCommitRequestTopic { name: name.into(), topic_id: gossip.model.topic_id(name), partitions }];
+        let topics =
+            [OffsetCommitRequestTopic { name: name.into(), topic_id: gossip.model.topic_id(name), partitions }];
         draft.write(&OffsetCommitRequest {
             group_id: group_id.into(),
             generation_id_or_member_epoch: generation_id,

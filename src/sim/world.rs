@@ -64,18 +64,41 @@ struct Scheduled {
 #[derive(Debug)]
 enum Event {
     /// A core's turn.
-    Turn { incarnation: u64, core: usize },
+    Turn {
+        incarnation: u64,
+        core: usize,
+    },
     /// A connection arrives at its core.
-    Open { connection: u64 },
-    Frame { connection: u64, frame: Vec<u8> },
+    Open {
+        connection: u64,
+    },
+    Frame {
+        connection: u64,
+        frame: Vec<u8>,
+    },
     /// The server learns that a connection is gone.
-    ClosedAtServer { connection: u64 },
-    Reply { connection: u64, frame: Vec<u8> },
+    ClosedAtServer {
+        connection: u64,
+    },
+    Reply {
+        connection: u64,
+        frame: Vec<u8>,
+    },
     /// The client learns that a connection is gone.
-    ClosedAtClient { connection: u64 },
-    Act { actor: usize },
-    Respawn { actor: usize },
-    Written { incarnation: u64, token: u64, fails: bool },
+    ClosedAtClient {
+        connection: u64,
+    },
+    Act {
+        actor: usize,
+    },
+    Respawn {
+        actor: usize,
+    },
+    Written {
+        incarnation: u64,
+        token: u64,
+        fails: bool,
+    },
     Evil(Evil),
     Start,
     Calm,

@@ -83,6 +83,11 @@ impl<'b> Batch<'b> {
     }
 }
 
+/// Whether the checksum of a whole batch is right.
+pub fn crc_is_good(batch: &[u8]) -> bool {
+    batch[CRC..ATTRIBUTES] == crc32c::crc32c(&batch[ATTRIBUTES..]).to_be_bytes()
+}
+
 /// The bytes that [`Batch::record`] appends for a record; lengths are `None` for null.
 pub fn record_bytes(timestamp_delta: i64, offset_delta: i64, key: Option<usize>, value: Option<usize>) -> usize {
     let body = record_body_bytes(timestamp_delta, offset_delta, key, value);

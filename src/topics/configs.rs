@@ -1,6 +1,7 @@
 //! The configs that a topic may have: Kafka 4.4's keys with their defaults and what each accepts, and one of our own.
 //! A coordinator obeys none of Kafka's; they are kept and shown, so that tools that set and read them work.
 
+use super::Topic;
 use crate::limits::RECORDS_PER_PARTITION_MAX;
 
 /// Our own key: how many records each partition of the topic seems to hold.
@@ -95,6 +96,14 @@ pub const KEYS: &[ConfigKey] = &[
 /// A key by name.
 pub fn find(name: &str) -> Option<&'static ConfigKey> {
     KEYS.binary_search_by(|key| key.name.cmp(name)).ok().map(|place| &KEYS[place])
+}
+
+/// The largest batch that a topic takes, in bytes: `max.message.bytes`.
+pub fn max_message_bytes(topic: &Topic) -> usize {
+    const KEY: &str = "max.message.bytes";
+    let default = find(KEY).map_or("0", |key| key.default);
+    let value = topic.configs.get(KEY).map_or(default, |value| value.trim());
+    value.parse().expect("configs are validated before they are set")
 }
 
 /// Whether a topic may have all these configs together; a text for the client if not.

@@ -5,7 +5,9 @@
 pub mod batch;
 pub mod catalogue;
 pub mod configs;
+pub mod message_set;
 pub mod name;
+pub mod produced;
 pub mod records;
 
 pub use catalogue::{Catalogue, Partition, Topic};

@@ -88,7 +88,7 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
     /// The elements by value, in order.
     ///
     /// # Panics
-    /// On [`Array::Each`], which is for writing only.
+    /// On [`Array::Each`] with elements, which is for writing only.
     #[inline]
     pub fn iter(&self) -> Iter<'a, T> {
         Iter(match *self {
@@ -96,6 +96,7 @@ impl<'a, T: Wire<'a> + Clone> Array<'a, T> {
                 Elements::Encoded { cursor: Cursor::new(bytes), left: len, version }
             }
             Array::Items(items) => Elements::Items(items.iter()),
+            Array::Each { len: 0, .. } => Elements::Items([].iter()),
             Array::Each { .. } => panic!("these elements can only be written"),
         })
     }
@@ -232,7 +233,7 @@ impl<T> Default for Array<'_, T> {
 
 impl<'a, T: Wire<'a> + Clone + PartialEq> PartialEq for Array<'a, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().eq(other.iter())
+        self.len() == other.len() && (self.is_empty() || self.iter().eq(other.iter()))
     }
 }
 
@@ -278,6 +279,8 @@ mod tests {
         let others = ["a".into(), "b".into()];
         for version in [CLASSIC, FLEXIBLE] {
             let from_items = written(Array::Items(&items), version);
+            let none = Array::Each { len: 0, each: &|_| () };
+            assert_eq!(none, Array::<Cow<'_, str>>::EMPTY, "as a tagged field is compared with its default");
             let each: &Each<'_> = &|rows| items.iter().for_each(|item: &Cow<'_, str>| rows.push(item.clone()));
             assert_eq!(written(Array::Each { len: 2, each }, version), from_items);
             let count_bytes = if version.flexible { 1 } else { 4 };
@@ -306,6 +309,12 @@ mod tests {
         bytes.resize(4 + 15, 0);
         let malformed = Array::<i32>::read(&mut Cursor::new(&bytes), CLASSIC).unwrap_err();
         assert_eq!((malformed.need, malformed.have), (16, 15));
+    }
+
+    #[test]
+    fn arrays_that_are_only_written_compare_with_the_empty_default() {
+        assert_eq!(Array::Each::<i32> { len: 0, each: &|_| {} }, Array::default());
+        assert_ne!(Array::Each::<i32> { len: 1, each: &|rows| rows.push(1) }, Array::default());
     }
 
     #[test]

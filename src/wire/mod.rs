@@ -39,6 +39,7 @@ pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
+pub mod produce;
 pub mod sync_group;
 
 pub mod consumer_protocol;
@@ -49,10 +50,10 @@ mod tests;
 
 pub use array::Array;
 pub use cursor::Cursor;
-pub use frame::Frames;
+pub use frame::{BadFrameSize, Frames};
 pub use malformed::Malformed;
 pub use prefix::{Prefix, RequestHeader, ResponseHeader};
 pub use schema::Wire;
 pub use uuid::Uuid;
 pub use versions::{ApiKey, Version, VersionRange};
-pub use writer::Writer;
+pub use writer::{FrameStart, Writer};

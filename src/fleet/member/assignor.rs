@@ -41,8 +41,7 @@ fn encode(topics: &BTreeMap<&str, Vec<i32>>, mark: &[u8]) -> Vec<u8> {
         .iter()
         .map(|(topic, partitions)| TopicPartition { topic: (*topic).into(), partitions: Array::Items(partitions) })
         .collect();
-    let assignment =
-        ConsumerProtocolAssignment { assigned_partitions: Array::Items(&rows), user_data: Some(mark) };
+    let assignment = ConsumerProtocolAssignment { assigned_partitions: Array::Items(&rows), user_data: Some(mark) };
     assignment.to_bytes(ASSIGNMENT_VERSION)
 }
 

@@ -121,9 +121,8 @@ impl Member {
 
     fn write_sync(&self, body: &mut Body<'_, '_>) {
         let rows = self.assignments.iter();
-        let assignments: Vec<_> = rows
-            .map(|(id, assignment)| SyncGroupRequestAssignment { member_id: (&**id).into(), assignment })
-            .collect();
+        let assignments: Vec<_> =
+            rows.map(|(id, assignment)| SyncGroupRequestAssignment { member_id: (&**id).into(), assignment }).collect();
         body.write(&SyncGroupRequest {
             group_id: self.group_id(),
             generation_id: self.generation_id,
@@ -182,8 +181,10 @@ impl Member {
     }
 
     fn write_fetch_offsets(&self, body: &mut Body<'_, '_>) {
-        let runs: Vec<(u16, Vec<i32>)> =
-            self.by_topic().map(|run| (run[0].topic, run.iter().map(|position| position.partition).collect())).collect();
+        let runs: Vec<(u16, Vec<i32>)> = self
+            .by_topic()
+            .map(|run| (run[0].topic, run.iter().map(|position| position.partition).collect()))
+            .collect();
         let named: Vec<_> = runs
             .iter()
             .map(|(topic, partitions)| OffsetFetchRequestTopic {

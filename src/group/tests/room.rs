@@ -14,7 +14,8 @@ pub(super) struct CountedIds(pub(super) u64);
 impl Ids for CountedIds {
     fn next(&mut self) -> [u8; 16] {
         self.0 += 1;
-        (u128::from(self.0) << 64 | 7).to_be_bytes()
+        // Above the bits that say which kind of UUID it is.
+        (u128::from(self.0) << 80 | 7).to_be_bytes()
     }
 }
 
@@ -39,6 +40,7 @@ pub(super) struct Room {
     pub(super) stalled: Vec<(WriteId, Vec<Record>)>,
     answers: HashMap<i32, Output>,
     last_ticket: i32,
+    restarts: u64,
     pub(super) settings: (GroupSettings, OffsetSettings),
 }
 
@@ -148,6 +150,7 @@ impl Room {
             stalled: Vec::new(),
             answers: HashMap::new(),
             last_ticket: 0,
+            restarts: 0,
             settings: (group, offsets),
         }
     }
@@ -155,7 +158,8 @@ impl Room {
     /// The same after a restart: what the journal says, everything else forgotten.
     pub(super) fn restart(&mut self) {
         let (group, offsets) = self.settings.clone();
-        self.groups = Groups::new(group, offsets, Box::new(CountedIds(1 << 32)), self.now);
+        self.restarts += 1;
+        self.groups = Groups::new(group, offsets, Box::new(CountedIds(self.restarts << 32)), self.now);
         for record in &self.journal {
             self.groups.apply(record);
         }
@@ -279,6 +283,13 @@ impl Room {
             Output::Sync(_, answer) => Some(answer),
             Output::Join(..) => panic!("a JoinGroup"),
         }
+    }
+
+    /// All answers that were not taken yet, by ticket.
+    pub(super) fn take_answers(&mut self) -> Vec<(i32, Output)> {
+        let mut answers: Vec<(i32, Output)> = self.answers.drain().collect();
+        answers.sort_by_key(|(ticket, _)| *ticket);
+        answers
     }
 
     pub(super) fn is_answered(&self, ticket: i32) -> bool {
@@ -411,9 +422,24 @@ impl Room {
             self.groups.advance(self.now);
             let is_due = self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms);
             if !is_due && !self.groups.has_records() && self.groups.core.outputs.is_empty() {
+                self.check_census();
                 return;
             }
         }
+    }
+
+    /// What is counted along the way is what one finds by counting.
+    fn check_census(&self) {
+        let census = self.groups.census();
+        if census.groups > 100 || census.members > 1_000 {
+            return;
+        }
+        let counted = Census {
+            groups: self.groups.iter().count(),
+            members: self.groups.iter().map(|group| group.classic.member_count()).sum(),
+            offsets: self.groups.iter().map(|group| group.offsets.keys().count()).sum(),
+        };
+        assert_eq!(census, counted);
     }
 
     fn ticket(&mut self, version: i16) -> Ticket {

@@ -12,7 +12,7 @@ use crate::journal::disk::{Disk, DiskFile, Lock, join};
 /// What goes wrong at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A write finds no space: nothing of it is done.
+    /// A write finds no space: half of it is done.
     Full,
     /// A write or sync fails; of a write a part may be done.
     Failing,
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) folders: BTreeMap<String, Folder>,
     next_inode: u64,
     steps: u64,
-    fault: Option<(u64, Fault)>,
+    faults: BTreeMap<u64, Fault>,
     is_off: bool,
     capacity_bytes: Option<u64>,
     is_locked: bool,
@@ -52,7 +52,7 @@ impl MemoryDisk {
 
     /// The step with this number, counted from 0, goes wrong.
     pub fn fail_at(&self, step: u64, fault: Fault) {
-        self.state().fault = Some((step, fault));
+        self.state().faults.insert(step, fault);
     }
 
     /// Whether the power is off.
@@ -74,8 +74,15 @@ impl MemoryDisk {
             let names = folder.crash(choose);
             image.folders.insert(name.clone(), Folder { synced: names.clone(), now: names, since: Vec::new() });
         }
-        for (number, inode) in &state.inodes {
-            image.inodes.insert(*number, inode.crash(choose));
+        let named: Vec<_> = image.folders.iter().flat_map(|(path, folder)| folder.folders(path)).collect();
+        image.folders.retain(|path, _| path.is_empty() || named.contains(path));
+        // Emptied, and the removal of its name is lost.
+        for path in named {
+            image.folders.entry(path).or_default();
+        }
+        let named = image.folders.values().flat_map(|folder| folder.now.values());
+        for number in named.filter(|number| **number != FOLDER) {
+            image.inodes.insert(*number, state.inodes[number].crash(choose));
         }
         drop(state);
         MemoryDisk(Arc::new(Mutex::new(image)))
@@ -84,12 +91,11 @@ impl MemoryDisk {
     /// A disk as the end of the process, but not of the machine, leaves this one: nothing is lost.
     pub fn killed(&self) -> MemoryDisk {
         let state = self.state();
-        let image = State {
-            next_inode: state.next_inode,
-            inodes: state.inodes.clone(),
-            folders: state.folders.clone(),
-            ..State::default()
-        };
+        let folders = state.folders.clone();
+        let mut image = State { next_inode: state.next_inode, folders, ..State::default() };
+        for number in image.folders.values().flat_map(Folder::inodes) {
+            image.inodes.insert(number, state.inodes[&number].clone());
+        }
         drop(state);
         MemoryDisk(Arc::new(Mutex::new(image)))
     }
@@ -124,7 +130,8 @@ impl MemoryDisk {
     }
 }
 
-const FOLDER: u64 = u64::MAX;
+/// In place of an inode: the name is a folder's.
+pub(super) const FOLDER: u64 = u64::MAX;
 
 impl State {
     fn step(&mut self) -> io::Result<Option<Fault>> {
@@ -133,14 +140,9 @@ impl State {
         }
         let step = self.steps;
         self.steps += 1;
-        match self.fault {
-            Some((at, Fault::PowerOff)) if at == step => {
-                self.is_off = true;
-                Ok(Some(Fault::PowerOff))
-            }
-            Some((at, fault)) if at == step => Ok(Some(fault)),
-            _ => Ok(None),
-        }
+        let fault = self.faults.remove(&step);
+        self.is_off |= fault == Some(Fault::PowerOff);
+        Ok(fault)
     }
 
     /// For steps that have no halfway.
@@ -177,10 +179,15 @@ impl State {
         let used: u64 = self.inodes.values().map(Inode::length).sum();
         let inode = self.inodes.get_mut(&number).expect("an open file");
         let grows = (offset + data.len() as u64).saturating_sub(inode.length());
-        let is_full = self.capacity_bytes.is_some_and(|capacity| grows > 0 && used + grows > capacity);
+        if self.capacity_bytes.is_some_and(|capacity| grows > 0 && used + grows > capacity) {
+            return Err(Error::from(ErrorKind::StorageFull));
+        }
         match fault {
-            None if !is_full => inode.write(offset as usize, data),
-            None | Some(Fault::Full) => return Err(Error::from(ErrorKind::StorageFull)),
+            None => inode.write(offset as usize, data),
+            Some(Fault::Full) => {
+                inode.write(offset as usize, &data[..data.len() / 2]);
+                return Err(Error::from(ErrorKind::StorageFull));
+            }
             Some(Fault::Failing | Fault::PowerOff) => {
                 inode.write(offset as usize, data);
                 return Err(Error::from_raw_os_error(5));
@@ -231,7 +238,7 @@ impl Disk for MemoryDisk {
         Ok(Box::new(MemoryFile { disk: self.clone(), number }))
     }
 
-    fn open_segment(&self, path: &str, _: bool) -> io::Result<Box<dyn DiskFile>> {
+    fn open_for_writing(&self, path: &str, _: bool) -> io::Result<Box<dyn DiskFile>> {
         self.open(path)
     }
 

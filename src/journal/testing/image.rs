@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::disk::Folder;
+use super::disk::{FOLDER, Folder};
+use crate::journal::disk::join;
 
 /// Written whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -45,6 +46,21 @@ impl FolderOperation {
 }
 
 impl Folder {
+    /// The folders in this one, which is at `path`.
+    pub(super) fn folders(&self, path: &str) -> Vec<String> {
+        let folders = self.now.iter().filter(|(_, number)| **number == FOLDER);
+        folders.map(|(name, _)| join(path, name)).collect()
+    }
+
+    /// All that a name stands for, now or after a failure of the power.
+    pub(super) fn inodes(&self) -> impl Iterator<Item = u64> {
+        let since = self.since.iter().filter_map(|operation| match operation {
+            FolderOperation::Put(_, number) | FolderOperation::Rename(_, _, number) => Some(number),
+            FolderOperation::Remove(_) => None,
+        });
+        self.now.values().chain(self.synced.values()).chain(since).copied().filter(|number| *number != FOLDER)
+    }
+
     pub(super) fn crash(&self, choose: &mut dyn FnMut(u64) -> u64) -> BTreeMap<String, u64> {
         let mut names = self.synced.clone();
         let survive = choose(self.since.len() as u64 + 1) as usize;

@@ -186,7 +186,11 @@ fn sync(request: &SyncGroupRequest<'_>) -> What {
     let SyncGroupRequest { group_id, generation_id, member_id, group_instance_id, .. } = request;
     What::Sync(Sync {
         speaker: speaker(group_id, *generation_id, member_id, group_instance_id.as_deref()),
-        assignments: request.assignments.iter().map(|row| (row.member_id.to_string(), row.assignment.to_vec())).collect(),
+        assignments: request
+            .assignments
+            .iter()
+            .map(|row| (row.member_id.to_string(), row.assignment.to_vec()))
+            .collect(),
     })
 }
 

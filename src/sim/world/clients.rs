@@ -172,12 +172,7 @@ impl World {
         let mean_us = self.plan.stray_pause_ms * 1_000 * if self.is_calm { 10 } else { 1 };
         let pause_us = self.random.around(mean_us);
         self.act_at(actor, self.now_us + pause_us);
-        let gossip = Gossip {
-            model: &self.model,
-            groups: &self.groups,
-            topics: &self.topics,
-            is_calm: self.is_calm,
-        };
+        let gossip = Gossip { model: &self.model, groups: &self.groups, topics: &self.topics, is_calm: self.is_calm };
         let Role::Stray(stray) = &mut self.actors[actor].role else { return };
         let request = stray.ask(&gossip);
         let link = self.random.below(2) as usize;
