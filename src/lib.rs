@@ -33,6 +33,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod errors;
+pub mod fleet;
 pub mod group;
 pub mod ids;
 pub mod journal;
@@ -48,5 +49,6 @@ pub mod ring;
 #[cfg(feature = "server")]
 pub mod serve;
 pub mod shard;
+pub mod sim;
 pub mod topics;
 pub mod wire;

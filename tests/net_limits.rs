@@ -65,6 +65,13 @@ fn frames_larger_than_a_buffer_are_put_together() {
 }
 
 #[test]
+fn limits_are_those_of_the_table_unless_others_are_set() {
+    let limits = NetworkLimits::default();
+    assert_eq!(limits.request_max_bytes, limits::REQUEST_MAX_BYTES);
+    assert_eq!(limits.send_stall_max_ms, limits::SEND_STALL_MAX_MS);
+}
+
+#[test]
 fn a_frame_at_the_limit_is_served_and_one_past_it_closes() {
     let limits = NetworkLimits { request_max_bytes: 1000, ..NetworkLimits::default() };
     let server = serve(1, settings(limits), |_| Echo);

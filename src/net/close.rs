@@ -1,13 +1,15 @@
 //! What follows from the state of a connection, and how connections end: shut down, wait for the last completions of
 //! receive and send, then close. Closing at once would leave the armed receive holding the socket, and no FIN would go out.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use socket2::SockRef;
 use tracing::info;
 
-use super::core::Core;
+use super::core::{Core, LogBudget};
+use crate::clock::Now;
+use crate::metrics::CoreMetrics;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
@@ -28,10 +30,7 @@ impl Core {
         }
         if let Some(reason) = connection.conversation.take_failure() {
             let peer = connection.conversation.session().peer;
-            self.counters.close_reasons.count(first_word(&reason));
-            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
-                info!(%peer, %reason, suppressed, "closing a connection");
-            }
+            tell(&self.counters, &mut self.log, self.now, peer, &reason);
         }
         self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
@@ -47,6 +46,14 @@ impl Core {
             self.resuming.push(key);
         }
         self.settle_receive(key);
+    }
+
+    /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
+    pub(super) fn close_for(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key).filter(|connection| !connection.is_closing) else { return };
+        let peer = connection.conversation.session().peer;
+        tell(&self.counters, &mut self.log, self.now, peer, reason);
+        self.close(key);
     }
 
     /// Begins the end of a connection.
@@ -147,6 +154,13 @@ impl Core {
             self.quota.release(connection.conversation.session().peer.ip());
             self.counters.connections_closed.add(1);
         }
+    }
+}
+
+fn tell(counters: &CoreMetrics, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
+    counters.close_reasons.count(first_word(reason));
+    if let Some(suppressed) = log.allows(now.monotonic_ms) {
+        info!(%peer, %reason, suppressed, "closing a connection");
     }
 }
 

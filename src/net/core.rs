@@ -15,7 +15,7 @@ use crate::clock::Now;
 use crate::limits;
 use crate::metrics::CoreMetrics;
 use crate::ring::{Completion, Key, Ring};
-use crate::shard::service::{ConnectionId, JournalPosition, ListenerIndex, Network};
+use crate::shard::service::{ConnectionId, FileWrite, JournalPosition, ListenerIndex, Network};
 
 /// What peers may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,8 +183,19 @@ impl Network for Core {
         }
     }
 
-    fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        self.ring.write_and_sync(file, offset, data, token);
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
+        while let Some((wanted, connection)) = self.waits.front().copied()
+            && wanted <= through
+        {
+            assert!(wanted > after, "what is durable was released before");
+            self.waits.pop_front();
+            self.close_for(key_of(connection), "journal: the record of a reply could not be kept");
+        }
+    }
+
+    fn write(&mut self, write: FileWrite) {
+        let FileWrite { file, offset, data, sync, token } = write;
+        self.ring.write(file, offset, data, sync, token);
     }
 }
 
