@@ -27,11 +27,12 @@ impl Core {
             return;
         }
         if let Some(reason) = connection.conversation.take_failure() {
-            let peer = connection.conversation.session().peer;
-            self.counters.closed_for(&reason);
-            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
-                info!(%peer, %reason, suppressed, "closing a connection");
-            }
+            self.report(key, &reason);
+        }
+        self.account(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
+        if connection.is_closing {
+            return;
         }
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
@@ -57,6 +58,8 @@ impl Core {
         connection.is_closing = true;
         connection.conversation.stop();
         self.gone.push(connection.id());
+        self.discount(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
         if !connection.is_in_flight() {
@@ -138,6 +141,21 @@ impl Core {
         let Some(connection) = self.table.get_mut(key) else { return };
         let _ = SockRef::from(&connection.socket).set_linger(Some(Duration::ZERO));
         self.close(key);
+    }
+
+    /// Ends a connection at once for what its peer did.
+    pub(super) fn cut_off(&mut self, key: Key, reason: &str) {
+        self.report(key, reason);
+        self.reset(key);
+    }
+
+    fn report(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        let peer = connection.conversation.session().peer;
+        self.counters.closed_for(reason);
+        if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
+            info!(%peer, reason, suppressed, "closing a connection");
+        }
     }
 
     fn release(&mut self, key: Key) {

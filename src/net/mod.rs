@@ -23,6 +23,7 @@ mod conversation;
 mod core;
 pub mod counters;
 mod driver;
+mod holdings;
 pub mod listener;
 mod pending;
 mod pool;

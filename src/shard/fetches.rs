@@ -104,10 +104,13 @@ impl Fetch {
 
     /// Whether this is to wait, rather than be answered with what there is.
     pub(super) fn waits_for_more(&self, fetched: &Fetched) -> bool {
-        let partitions: usize = self.topics.iter().map(|topic| topic.partitions.len()).sum();
         // What waits is kept, so what is very large is answered now, as if its time were over.
-        let is_kept = (1..=limits::WAITING_FETCH_PARTITIONS_MAX).contains(&partitions);
+        let is_kept = (1..=limits::WAITING_FETCH_PARTITIONS_MAX).contains(&self.partitions());
         is_kept && !fetched.has_news && fetched.records.len() < self.min_bytes
+    }
+
+    fn partitions(&self) -> usize {
+        self.topics.iter().map(|topic| topic.partitions.len()).sum()
     }
 
     fn read_partition(
@@ -163,11 +166,19 @@ pub(super) struct WaitingFetches {
     by_connection: HashMap<ConnectionId, (u64, Fetch)>,
     /// Rising; of connections that are gone, a deadline stays until it has come.
     deadlines: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    /// Of all that wait.
+    partitions: usize,
 }
 
 impl WaitingFetches {
+    /// Whether one more may wait.
+    pub(super) fn has_room_for(&self, fetch: &Fetch) -> bool {
+        self.partitions + fetch.partitions() <= limits::WAITING_FETCHES_PARTITIONS_MAX
+    }
+
     /// Keeps a Fetch until `deadline_ms` on the monotonic clock.
     pub(super) fn wait(&mut self, connection: ConnectionId, deadline_ms: u64, fetch: Fetch) {
+        self.partitions += fetch.partitions();
         let before = self.by_connection.insert(connection, (deadline_ms, fetch));
         assert!(before.is_none(), "a connection has one parked request");
         self.deadlines.push(Reverse((deadline_ms, connection)));
@@ -175,7 +186,7 @@ impl WaitingFetches {
 
     /// The connection is gone.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.by_connection.remove(&connection);
+        self.take(connection);
         // Clients that come and go leave deadlines behind, each for as long as its client would have waited.
         if self.deadlines.len() > 2 * self.by_connection.len() + 64 {
             let waiting = &self.by_connection;
@@ -191,10 +202,16 @@ impl WaitingFetches {
             }
             self.deadlines.pop();
             if self.by_connection.get(&connection).is_some_and(|(deadline, _)| *deadline == deadline_ms) {
-                return self.by_connection.remove(&connection).map(|(_, fetch)| (connection, fetch));
+                return self.take(connection).map(|fetch| (connection, fetch));
             }
         }
         None
+    }
+
+    fn take(&mut self, connection: ConnectionId) -> Option<Fetch> {
+        let (_, fetch) = self.by_connection.remove(&connection)?;
+        self.partitions -= fetch.partitions();
+        Some(fetch)
     }
 
     /// When the next one's time is over, at the earliest.
@@ -339,6 +356,23 @@ mod tests {
         assert_eq!(due, [4, 1]);
         assert_eq!(waiting.next_deadline_ms(), Some(60));
         assert!(waiting.due(60).is_some() && waiting.next_deadline_ms().is_none());
+    }
+
+    #[test]
+    fn the_partitions_of_all_that_wait_are_bounded() {
+        let most = limits::WAITING_FETCHES_PARTITIONS_MAX;
+        let mut waiting = WaitingFetches::default();
+        let each = limits::WAITING_FETCH_PARTITIONS_MAX;
+        for connection in 0..most / each {
+            let fetch = by_id(&vec![partition(0, 100); each]);
+            assert!(waiting.has_room_for(&fetch), "{connection}");
+            waiting.wait(ConnectionId(connection as u64), 10, fetch);
+        }
+        assert!(!waiting.has_room_for(&by_id(&[partition(0, 100)])));
+        waiting.forget(ConnectionId(0));
+        assert!(waiting.has_room_for(&by_id(&vec![partition(0, 100); each])));
+        assert!(waiting.due(10).is_some());
+        assert!(waiting.has_room_for(&by_id(&vec![partition(0, 100); 2 * each])));
     }
 
     #[test]

@@ -127,7 +127,8 @@ fn free_port(cores: usize) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let cores = cores as u16;
     loop {
-        let number = NEXT.fetch_add(1 + cores, Ordering::Relaxed).wrapping_add((std::process::id() as u16).wrapping_mul(32));
+        let number =
+            NEXT.fetch_add(1 + cores, Ordering::Relaxed).wrapping_add((std::process::id() as u16).wrapping_mul(32));
         let port = 10_000 + number % 20_000;
         if (port..=port + cores).all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()) {
             return port;

@@ -25,12 +25,13 @@ mod sync_group;
 
 use super::Shard;
 use super::context::RequestContext;
-use super::service::{ConnectionId, Session, Verdict};
+use super::service::{ConnectionId, OVERSIZED_REPLY, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
 pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
 pub(super) use sync_group::write_parked as write_synced;
 
+use crate::limits::REQUEST_OF_ROWS_MAX_BYTES;
 use crate::wire::versions;
 use crate::wire::{ApiKey, Cursor, Malformed, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
 
@@ -47,9 +48,22 @@ pub(super) fn request(
         Ok(admitted) => admitted,
         Err(reason) => return Verdict::Close(reason.into()),
     };
+    if frame.len() > largest(api) {
+        let (name, bytes, most) = (api.name(), frame.len(), largest(api));
+        return Verdict::Close(format!("oversized {name}: {bytes} bytes, {most} allowed").into());
+    }
     match execute(shard, connection, session, api, version, frame, replies) {
         Ok(verdict) => verdict,
         Err(malformed) => Verdict::Close(format!("malformed {} v{version}: {malformed}", api.name()).into()),
+    }
+}
+
+/// The largest request of an API. What members say of themselves and assign to each other is a few large values; everything
+/// else is rows, which take their time one by one while all others of the core wait.
+fn largest(api: ApiKey) -> usize {
+    match api {
+        ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Produce => usize::MAX,
+        _ => REQUEST_OF_ROWS_MAX_BYTES,
     }
 }
 
@@ -65,7 +79,12 @@ pub(super) fn reply_frame<R>(
     let start = writer.begin_frame();
     ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
     let result = body(&mut writer);
-    writer.end_frame(start);
+    if writer.is_full() {
+        // Without a reply the connection is closed.
+        writer.abandon_frame(start);
+    } else {
+        writer.end_frame(start);
+    }
     result
 }
 
@@ -110,6 +129,10 @@ fn execute(
     match verdict {
         // No answer has an empty body: there is none then (Produce with acks 0).
         Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
+        Ok(Verdict::Answered | Verdict::Durable(_)) if writer.is_full() => {
+            writer.abandon_frame(start);
+            return Ok(Verdict::Close(OVERSIZED_REPLY.into()));
+        }
         Ok(Verdict::Answered | Verdict::Durable(_)) => writer.end_frame(start),
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
