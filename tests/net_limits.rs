@@ -190,7 +190,7 @@ fn connections_are_counted_over_all_cores() {
     for core in 0..2 {
         let mut refused = Client::connect(server.own_addresses(core)[0]);
         assert!(refused.is_ended(), "the one too many is accepted and closed");
-        assert_eq!(server.counters(core).connections_refused_total, 1);
+        assert_eq!(server.counters(core).connections_refused, [("max.connections".to_owned(), 1)]);
     }
     drop(clients.pop());
     eventually("room", || (0..2).map(|core| server.counters(core).connections_closed).sum::<u64>() == 1);

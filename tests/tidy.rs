@@ -17,10 +17,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 const LAYERS: &[(&[&str], bool)] = &[
     (&["errors", "limits", "clock", "ids"], true),
     (&["wire", "group", "leadership", "topics", "auth"], false),
+    (&["metrics"], false),
     (&["ring", "journal"], false),
     (&["config"], false),
     (&["control", "shard"], true),
-    (&["metrics"], false),
     (&["preflight"], false),
     (&["net"], false),
     (&["cli", "serve"], false),

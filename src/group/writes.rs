@@ -113,12 +113,13 @@ impl Writes {
     /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.
     pub(super) fn replace_before(
         &mut self,
+        write: WriteId,
         key: GroupKey,
         changed_topic: &str,
         changed_partition: i32,
         earlier: Option<Committed>,
     ) -> Option<Option<Committed>> {
-        for (_, wait) in &mut self.waits {
+        for wait in self.after(write) {
             match wait {
                 Wait::Committed { group, topic, partition, before }
                     if *group == key && **topic == *changed_topic && *partition == changed_partition =>
@@ -133,8 +134,8 @@ impl Writes {
     }
 
     /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
-    pub(super) fn replace_said_before(&mut self, refused: &mut Replaced) {
-        for (_, wait) in &mut self.waits {
+    pub(super) fn replace_said_before(&mut self, write: WriteId, refused: &mut Replaced) {
+        for wait in self.after(write) {
             if let Wait::Replaced(later) = wait
                 && (later.group, later.member) == (refused.group, refused.member)
             {
@@ -142,6 +143,11 @@ impl Writes {
                 return;
             }
         }
+    }
+
+    /// What waits for a later write: within the refused one, the newest has been undone before.
+    fn after(&mut self, write: WriteId) -> impl Iterator<Item = &mut Wait> {
+        self.waits.iter_mut().filter(move |(waiting, _)| *waiting > write).map(|(_, wait)| wait)
     }
 
     pub(super) fn has_records(&self) -> bool {

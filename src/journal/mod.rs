@@ -6,11 +6,14 @@ pub mod coverage;
 pub mod disk;
 pub mod entry;
 pub mod failure;
+#[cfg(feature = "server")]
+pub mod files;
 pub mod job;
 pub mod layout;
 pub mod manifest;
 pub mod reader;
 pub mod replay;
+pub mod salvage;
 pub mod scan;
 pub mod segment;
 pub mod snapshot;
@@ -18,6 +21,7 @@ pub mod store;
 pub mod stream;
 mod taking;
 pub mod testing;
+pub mod tool;
 pub mod writer;
 
 /// Where in the journal something ends; reply bytes may wait for it.

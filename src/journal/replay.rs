@@ -193,7 +193,7 @@ impl Replay {
         let mut snapshot = reader.expect("one is open");
         let before = snapshot.bytes_read();
         for _ in 0..budget {
-            let Some(entry) = snapshot.next()? else {
+            let Some(entry) = snapshot.next_entry()? else {
                 self.progress.bytes_done += snapshot.file_bytes - before;
                 self.say_loaded_if_last(snapshot.id.partition, None, take);
                 self.phase = Phase::Snapshots(None, rest);

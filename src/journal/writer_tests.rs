@@ -225,15 +225,15 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
     writer.written(write.token, Ok(()), at(0));
     writer.append(0, 0, &Bytes(0)).expect("room again");
 
-    let half = JOURNAL_WRITE_MAX_BYTES / 2;
-    let mut many = self::writer(Durability::Fsync, HEADER_BYTES + 3 * JOURNAL_WRITE_MAX_BYTES as u64);
-    many.append(0, 0, &Bytes(half - overhead)).expect("open");
-    many.append(0, 0, &Bytes(half - overhead)).expect("open");
-    many.append(0, 0, &Bytes(0)).expect("open");
-    let write = many.poll_write(at(0)).expect("as much as one write takes");
-    assert_eq!(write.data.len(), BLOCK_BYTES + JOURNAL_WRITE_MAX_BYTES);
-    many.written(write.token, Ok(()), at(0));
-    assert_eq!(entries(&many.poll_write(at(0)).expect("the rest").data, JOURNAL_WRITE_MAX_BYTES as u64), 1);
+    // As much as goes into one write, and one byte more.
+    for (excess, entries_written) in [(0, 2), (1, 1)] {
+        let mut writer = self::writer(Durability::Fsync, 4 * JOURNAL_WRITE_MAX_BYTES as u64);
+        let half = JOURNAL_WRITE_MAX_BYTES / 2 - overhead;
+        writer.append(0, 0, &Bytes(half)).expect("open");
+        writer.append(0, 0, &Bytes(half + excess)).expect("open");
+        let write = writer.poll_write(at(0)).expect("a write");
+        assert_eq!(entries(&write.data[BLOCK_BYTES..], 0), entries_written);
+    }
 
     let mut small = self::writer(Durability::Fsync, SEGMENT_BYTES);
     let largest = (SEGMENT_BYTES - HEADER_BYTES) as usize - overhead;

@@ -34,6 +34,7 @@ impl Core {
         if connection.is_closing {
             return;
         }
+        self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
             return self.close(key);
@@ -49,6 +50,14 @@ impl Core {
         self.settle_receive(key);
     }
 
+    /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
+    pub(super) fn close_for(&mut self, key: Key, reason: &str) {
+        if self.table.get_mut(key).is_some_and(|connection| !connection.is_closing) {
+            self.report(key, reason);
+            self.close(key);
+        }
+    }
+
     /// Begins the end of a connection.
     pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
@@ -57,6 +66,7 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
         self.discount(key);
         let Some(connection) = self.table.get_mut(key) else { return };
@@ -152,7 +162,7 @@ impl Core {
     fn report(&mut self, key: Key, reason: &str) {
         let Some(connection) = self.table.get_mut(key) else { return };
         let peer = connection.conversation.session().peer;
-        self.counters.closed_for(reason);
+        self.counters.close_reasons.count(first_word(reason));
         if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
             info!(%peer, reason, suppressed, "closing a connection");
         }
@@ -164,4 +174,9 @@ impl Core {
             self.counters.connections_closed.add(1);
         }
     }
+}
+
+/// What a reason is counted by.
+fn first_word(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default()
 }

@@ -226,6 +226,11 @@ impl Conversation {
         !self.pending.is_empty() && !self.is_stopped() && self.has_whole_frame(request_max_bytes)
     }
 
+    /// Whether a request waits for its event.
+    pub(super) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
     /// Whether reply bytes may leave.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()

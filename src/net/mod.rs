@@ -21,7 +21,6 @@ mod close;
 mod connection;
 mod conversation;
 mod core;
-pub mod counters;
 mod driver;
 mod holdings;
 pub mod listener;

@@ -9,11 +9,11 @@ use std::{io, thread};
 use glommio::{LocalExecutorBuilder, Placement};
 
 use super::core::{Core, NetworkLimits};
-use super::counters::{Counters, Snapshot};
 use super::driver;
 use super::listener::{ListenError, ListeningSocket, bind_bootstrap, bind_own};
 use super::quota::Quota;
 use super::stop::Stop;
+use crate::metrics::{CoreMetrics, Snapshot};
 use crate::preflight::{self, Report};
 use crate::ring::{Ring, RingSettings, Waker};
 use crate::shard::service::{ListenerIndex, Service};
@@ -57,6 +57,8 @@ pub struct CoreContext {
     pub wakers: Arc<[Waker]>,
     /// Stops the whole server.
     pub stop: Stop,
+    /// Where the core counts.
+    pub metrics: Arc<CoreMetrics>,
 }
 
 /// Why a server did not start.
@@ -93,7 +95,7 @@ pub enum CoreFailure {
 #[derive(Debug)]
 pub struct Server {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    counters: Vec<Arc<Counters>>,
+    counters: Vec<Arc<CoreMetrics>>,
     bootstrap: Vec<SocketAddr>,
     own: Vec<Vec<SocketAddr>>,
     stop: Stop,
@@ -120,9 +122,9 @@ where
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::<CoreMetrics>::default();
         server.counters.push(counters.clone());
-        let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone() };
+        let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
         let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
         let make = plan.service;
         let body = async move || {
@@ -170,8 +172,8 @@ impl Server {
         self.counters[core].snapshot()
     }
 
-    /// The counters themselves, by core, for someone who outlives this value.
-    pub fn all_counters(&self) -> Vec<Arc<Counters>> {
+    /// Where the cores count, by core, for someone who outlives this value.
+    pub fn metrics(&self) -> Vec<Arc<CoreMetrics>> {
         self.counters.clone()
     }
 

@@ -169,6 +169,10 @@ fn ports(settings: &Settings) -> Vec<Finding> {
         let problem = ports.iter().find_map(|&port| Some((port, try_port(&listener.bind_host, port).err()?)));
         findings.push(judge::ports(&listener.name, &listener.bind_host, &ports, problem.as_ref()));
     }
+    if let Some((host, port)) = &settings.metrics {
+        let problem = try_port(host, *port).err().map(|error| (*port, error));
+        findings.push(judge::ports("metrics", host, &[*port], problem.as_ref()));
+    }
     findings
 }
 

@@ -56,4 +56,4 @@ pub use prefix::{Prefix, RequestHeader, ResponseHeader};
 pub use schema::Wire;
 pub use uuid::Uuid;
 pub use versions::{ApiKey, Version, VersionRange};
-pub use writer::Writer;
+pub use writer::{FrameStart, Writer};

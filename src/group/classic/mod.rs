@@ -104,6 +104,11 @@ impl ClassicGroup {
         self.state == State::Empty
     }
 
+    /// How many members there are.
+    pub(in crate::group) fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
     /// Whether the members are consumers, whose metadata says what they subscribe to.
     pub(in crate::group) fn is_of_consumers(&self) -> bool {
         self.protocol_type.as_deref() == Some("consumer")
@@ -125,6 +130,7 @@ impl ClassicGroup {
             None => {}
         }
         let member = self.members.remove(slot);
+        turn.core.members -= 1;
         if let Some(timer) = member.timer {
             turn.core.timers.cancel(timer);
         }

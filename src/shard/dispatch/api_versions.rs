@@ -30,7 +30,7 @@ pub(super) fn handle(
     };
     let response =
         ApiVersionsResponse { error_code: error.0, api_keys: Array::Items(api_keys), ..ApiVersionsResponse::default() };
-    reply_frame(replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
+    reply_frame(&shard.metrics, replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
         response.write(writer, ApiKey::ApiVersions.version(version));
     });
     Ok(Verdict::Answered)
@@ -91,19 +91,19 @@ mod tests {
     use crate::limits::CLIENT_SOFTWARE_MAX_CHARS;
 
     #[test]
-    fn software_texts_are_as_kafka_takes_them() {
-        for good in ["a", "9", "apache-kafka-java", "4.4.0", "a..-b"] {
-            assert!(is_software_text(good), "{good}");
-        }
-        for bad in ["", "-a", "a.", "a b", "a_b", "\u{e4}", "a\n"] {
-            assert!(!is_software_text(bad), "{bad}");
-        }
+    fn a_session_keeps_so_many_characters_and_no_more() {
+        let kept = |count| bounded(&"x".repeat(count)).len();
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS), CLIENT_SOFTWARE_MAX_CHARS);
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS + 1), CLIENT_SOFTWARE_MAX_CHARS);
     }
 
     #[test]
-    fn what_is_kept_of_them_is_bounded() {
-        let longest = "x".repeat(CLIENT_SOFTWARE_MAX_CHARS);
-        assert_eq!(bounded(&longest), longest);
-        assert_eq!(bounded(&(longest.clone() + "y")), longest);
+    fn software_is_named_by_kafkas_rule() {
+        for good in ["a", "apache-kafka-java", "4.4.0", "a.-b"] {
+            assert!(is_software_text(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "ä", "a_b"] {
+            assert!(!is_software_text(bad), "{bad}");
+        }
     }
 }

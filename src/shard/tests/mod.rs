@@ -7,11 +7,10 @@ mod topics;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::service::{JournalPosition, ListenerIndex};
+use super::service::{FileWrite, ListenerIndex};
 use super::*;
 use crate::auth::Subject;
 use crate::control::log::{FILE_HEADER, replay};
@@ -61,10 +60,14 @@ impl Network for TestNetwork {
 
     fn durable(&mut self, _: JournalPosition) {}
 
-    fn write_and_sync(&mut self, _: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        assert_eq!(offset as usize, self.log.len());
-        self.log.extend(data);
-        self.writes.push_back(token);
+    fn failed(&mut self, _: JournalPosition, _: JournalPosition) {
+        unreachable!("memory does not fail");
+    }
+
+    fn write(&mut self, write: FileWrite) {
+        assert_eq!(write.offset as usize, self.log.len());
+        self.log.extend_from_slice(&write.data);
+        self.writes.push_back(write.token);
     }
 }
 
@@ -107,8 +110,10 @@ impl World {
                 mailboxes: mailboxes.clone(),
                 owner: owner.take(),
                 groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(Counter(0)), now),
-                store: Box::new(MemoryStore::default()),
+                journal: Journal::Open(Box::new(MemoryStore::default())),
+                run_job: Box::new(|_| unreachable!("memory has no files")),
                 authorizer: Box::new(Deny(denied.to_vec())),
+                metrics: Arc::default(),
             };
             Shard::new(parts, now)
         };
@@ -153,9 +158,9 @@ impl World {
             quiet_turns += 1;
             for (shard, network) in self.shards.iter_mut().zip(&mut self.networks) {
                 shard.begin(self.now);
-                shard.turn(self.now, network);
+                shard.turn(self.now, network).expect("nothing fails");
                 for token in std::mem::take(&mut network.writes) {
-                    shard.synced(token, Ok(()));
+                    shard.written(token, Ok(()));
                     quiet_turns = 0;
                 }
             }
