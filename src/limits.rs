@@ -64,7 +64,13 @@ pub const AUTO_CREATIONS_UNDER_WAY_MAX: usize = 10_000;
 
 /// Bytes of records in one answer to Fetch, whatever the client allows: making them must not hold up the core's heartbeats.
 /// The first batch goes even if it is larger.
-pub const FETCH_RESPONSE_MAX_BYTES: usize = 1 << 20;
+pub const FETCH_RESPONSE_MAX_BYTES: usize = 256 << 10;
 
 /// Partitions of a Fetch that may wait; a larger one is answered at once with what there is.
 pub const WAITING_FETCH_PARTITIONS_MAX: usize = 10_000;
+
+/// Bytes of a request to the metrics endpoint, headers included.
+pub const METRICS_REQUEST_MAX_BYTES: usize = 8 << 10;
+
+/// How long a request to the metrics endpoint may take once it is taken up, in milliseconds.
+pub const METRICS_REQUEST_MAX_MS: u64 = 5_000;

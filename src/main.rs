@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use rallypoint::cli::{self, Command};
 use rallypoint::config::{self, ConfigError, ServeArguments};
 use rallypoint::preflight;
+use rallypoint::sim::{SimArguments, Summary};
 
 /// The options or the file are wrong (as clap's own mistakes).
 const WRONG_USE: u8 = 2;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(&error),
         },
         Command::Version { verbose } => print(&format!("{}\n", cli::version(verbose))),
+        Command::Sim(arguments) => sim(&arguments),
         Command::Completions(shell) => {
             let mut script = Vec::new();
             cli::write_completions(shell, &mut script);
@@ -57,6 +59,12 @@ fn check(arguments: &ServeArguments) -> ExitCode {
     }
 }
 
+fn sim(arguments: &SimArguments) -> ExitCode {
+    let summary = rallypoint::sim::run(arguments, |_, _| {});
+    let Summary { seeds, requests, simulated_ms } = summary;
+    print(&format!("{seeds} seeds, {requests} requests, {} s of simulated time: no fault\n", simulated_ms / 1_000))
+}
+
 fn serve(arguments: &ServeArguments) -> ExitCode {
     start_log();
     let (settings, notices) = match config::load(arguments) {
@@ -64,7 +72,7 @@ fn serve(arguments: &ServeArguments) -> ExitCode {
         Err(error) => return refuse(&error),
     };
     notices.iter().for_each(config::Notice::log);
-    let report = preflight::examine_machine(&settings);
+    let report = preflight::examine_for_start(&settings);
     report.log();
     if !report.can_serve() {
         return ExitCode::FAILURE;

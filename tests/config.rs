@@ -1,5 +1,4 @@
 //! The configuration as its user meets it: properties files of the conformance suite, and the command itself.
-#![allow(clippy::disallowed_methods, reason = "it runs the command and writes files for it")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! Peers that ask for too much: too large, too many, too slow, too idle.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 
@@ -61,6 +62,13 @@ fn frames_larger_than_a_buffer_are_put_together() {
         writing.join().expect("the writer ends");
     }
     stop(server);
+}
+
+#[test]
+fn limits_are_those_of_the_table_unless_others_are_set() {
+    let limits = NetworkLimits::default();
+    assert_eq!(limits.request_max_bytes, limits::REQUEST_MAX_BYTES);
+    assert_eq!(limits.send_stall_max_ms, limits::SEND_STALL_MAX_MS);
 }
 
 #[test]
@@ -182,7 +190,7 @@ fn connections_are_counted_over_all_cores() {
     for core in 0..2 {
         let mut refused = Client::connect(server.own_addresses(core)[0]);
         assert!(refused.is_ended(), "the one too many is accepted and closed");
-        assert_eq!(server.counters(core).connections_refused_total, 1);
+        assert_eq!(server.counters(core).connections_refused, [("max.connections".to_owned(), 1)]);
     }
     drop(clients.pop());
     eventually("room", || (0..2).map(|core| server.counters(core).connections_closed).sum::<u64>() == 1);

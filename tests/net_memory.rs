@@ -1,5 +1,6 @@
 //! What connections cost in memory. One test only: the allocator counts for the whole process.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

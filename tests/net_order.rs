@@ -1,5 +1,6 @@
 //! The order of effects and replies: parked requests, durable replies, half-closed peers, slots used again.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

@@ -1,5 +1,6 @@
 //! Requests and replies of orderly clients.
 #![cfg(feature = "server")]
+#![allow(clippy::disallowed_methods, reason = "a test has clocks, threads and sockets")]
 
 mod net_support;
 

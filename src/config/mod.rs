@@ -27,6 +27,7 @@ pub use load::{Loaded, load, load_all};
 pub use origin::{ConfigError, Notice, Origin, Problem};
 
 use crate::group::settings::{GroupSettings, OffsetSettings};
+use crate::journal::store::Durability;
 
 /// All settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +42,14 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// `rallypoint.core.port.stride`: distance of the cores' own ports; computed when `None`.
     pub core_port_stride: Option<u16>,
+    /// `--metrics`: host (without brackets) and port where metrics are served.
+    pub metrics: Option<(String, u16)>,
     /// `--topic`: topics that exist from the start on.
     pub topics: Vec<DeclaredTopic>,
     /// `rallypoint.topic.records`: records that each partition of a topic holds.
     pub records_per_partition: i64,
+    /// `rallypoint.journal.mode`: when a commit is acknowledged.
+    pub journal_mode: Durability,
     /// `socket.request.max.bytes`.
     pub request_max_bytes: usize,
     /// `max.connections`, over all cores.
@@ -126,8 +131,10 @@ impl Default for Settings {
                 advertised_port: 9092,
             }],
             core_port_stride: None,
+            metrics: None,
             topics: Vec::new(),
             records_per_partition: 1_000,
+            journal_mode: Durability::Fsync,
             request_max_bytes: crate::limits::REQUEST_MAX_BYTES,
             max_connections: i32::MAX as usize,
             max_connections_per_ip: i32::MAX as usize,

@@ -20,7 +20,8 @@ impl Groups {
             Record::OffsetTombstone { key } => {
                 let Some(found) = self.find(&key.group_id) else { return };
                 let (group, core) = self.group_mut(found);
-                group.offsets.remove(core.seed(), &key.topic, key.partition);
+                let removed = group.offsets.remove(core.seed(), &key.topic, key.partition);
+                core.committed_offsets -= usize::from(removed.is_some());
                 self.forget_if_nothing_is_left(found);
             }
         }

@@ -50,7 +50,7 @@ pub use classic::describe::{DescribedMember, GroupDescription, ListedGroup};
 pub use classic::join::JoinRequest;
 pub use classic::leave::LeavingMember;
 pub use classic::sync::SyncRequest;
-pub use groups::Groups;
+pub use groups::{Census, Groups};
 pub use offsets::commit::{CommitRequest, OffsetCommitter, PartitionCommit};
 pub use offsets::delete::OffsetDeleter;
 pub use offsets::fetch::{FetchedOffset, OffsetsView, TopicOffsetsView};

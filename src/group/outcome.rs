@@ -204,6 +204,11 @@ impl SharedBytes {
         SharedBytes { whole: Some(whole), start: range.start, end: range.end }
     }
 
+    #[cfg(test)]
+    pub(super) fn whole(&self) -> Option<&Rc<[u8]>> {
+        self.whole.as_ref()
+    }
+
     /// Copies bytes into a buffer of their own.
     pub fn copy(bytes: &[u8]) -> SharedBytes {
         SharedBytes::new(Rc::from(bytes), 0..bytes.len() as u32)

@@ -67,6 +67,7 @@ impl<T> Slab<T> {
 
     /// The value of a slot, if it is full.
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
+        count_visit();
         match self.slots.get(slot as usize) {
             Some(Slot::Full(value)) => Some(value),
             _ => None,
@@ -75,6 +76,7 @@ impl<T> Slab<T> {
 
     /// The value of a slot, if it is full.
     pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        count_visit();
         match self.slots.get_mut(slot as usize) {
             Some(Slot::Full(value)) => Some(value),
             _ => None,
@@ -83,7 +85,7 @@ impl<T> Slab<T> {
 
     /// All values with their slots, lowest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.slots.iter().zip(0u32..).filter_map(|(slot, number)| match slot {
+        self.slots.iter().zip(0u32..).inspect(|_| count_visit()).filter_map(|(slot, number)| match slot {
             Slot::Full(value) => Some((number, value)),
             Slot::Free { .. } => None,
         })
@@ -102,6 +104,17 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, slot: u32) -> &mut T {
         self.get_mut(slot).expect("the slot is full")
     }
+}
+
+/// Tests of scale count how often slots are looked at, not how long it takes.
+fn count_visit() {
+    #[cfg(test)]
+    VISITS.set(VISITS.get() + 1);
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static VISITS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

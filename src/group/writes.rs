@@ -95,26 +95,31 @@ impl Writes {
         Some(Taken { write, is_awaited: self.waits.back().is_some_and(|(waiting, _)| *waiting == write) })
     }
 
-    /// What waited for a write, oldest first if it succeeded and newest first if it did not.
-    pub(super) fn ended(&mut self, write: WriteId, result: Result<(), ErrorCode>) -> Vec<Wait> {
+    /// The next of those that wait for a write that has ended: the oldest if it succeeded, the newest if it did not.
+    pub(super) fn next_ended(&mut self, write: WriteId, has_succeeded: bool) -> Option<Wait> {
         let start = self.waits.partition_point(|(waiting, _)| *waiting < write);
-        let end = self.waits.partition_point(|(waiting, _)| *waiting <= write);
-        let mut waits: Vec<Wait> = self.waits.drain(start..end).map(|(_, wait)| wait).collect();
-        if result.is_err() {
-            waits.reverse();
+        let at = if has_succeeded {
+            start
+        } else {
+            self.waits.partition_point(|(waiting, _)| *waiting <= write).checked_sub(1)?
+        };
+        let is_of_it = self.waits.get(at).is_some_and(|(waiting, _)| *waiting == write);
+        if !is_of_it {
+            return None;
         }
-        waits
+        self.waits.remove(at).map(|(_, wait)| wait)
     }
 
     /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.
     pub(super) fn replace_before(
         &mut self,
+        write: WriteId,
         key: GroupKey,
         changed_topic: &str,
         changed_partition: i32,
         earlier: Option<Committed>,
     ) -> Option<Option<Committed>> {
-        for (_, wait) in &mut self.waits {
+        for wait in self.after(write) {
             match wait {
                 Wait::Committed { group, topic, partition, before }
                     if *group == key && **topic == *changed_topic && *partition == changed_partition =>
@@ -129,8 +134,8 @@ impl Writes {
     }
 
     /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
-    pub(super) fn replace_said_before(&mut self, refused: &mut Replaced) {
-        for (_, wait) in &mut self.waits {
+    pub(super) fn replace_said_before(&mut self, write: WriteId, refused: &mut Replaced) {
+        for wait in self.after(write) {
             if let Wait::Replaced(later) = wait
                 && (later.group, later.member) == (refused.group, refused.member)
             {
@@ -138,6 +143,11 @@ impl Writes {
                 return;
             }
         }
+    }
+
+    /// What waits for a later write: within the refused one, the newest has been undone before.
+    fn after(&mut self, write: WriteId) -> impl Iterator<Item = &mut Wait> {
+        self.waits.iter_mut().filter(move |(waiting, _)| *waiting > write).map(|(_, wait)| wait)
     }
 
     pub(super) fn has_records(&self) -> bool {

@@ -16,6 +16,8 @@
 //! 3. A reference lives no longer than its guard: the borrow checker sees to it. A guard that is kept keeps old
 //!    values from being dropped, so it must not live across an await or a sleep; clippy.toml forbids the former.
 //!
+//! Checked by scripts/loom (every interleaving up to a bound) and scripts/miri, beside the tests below.
+//!
 //! What it is not: a channel. A reader sees the newest value, not each one.
 
 use std::fmt;

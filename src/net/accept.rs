@@ -91,18 +91,18 @@ impl Core {
             return;
         }
         if socket.as_raw_fd() >= self.descriptor_ceiling {
-            self.counters.connections_refused_descriptors.add(1);
+            self.counters.connections_refused.count("descriptors");
             return self.log_refusal("descriptors are short (raise the limit on open files)");
         }
         // A peer that is gone already has no address.
         let Ok(Some(peer)) = SockRef::from(&socket).peer_addr().map(|address| address.as_socket()) else { return };
         let peer = canonical(peer);
         if let Err(refusal) = self.quota.admit(peer.ip()) {
-            let (counter, key) = match refusal {
-                Refusal::Total => (&self.counters.connections_refused_total, "max.connections"),
-                Refusal::Address => (&self.counters.connections_refused_address, "max.connections.per.ip"),
+            let key = match refusal {
+                Refusal::Total => "max.connections",
+                Refusal::Address => "max.connections.per.ip",
             };
-            counter.add(1);
+            self.counters.connections_refused.count(key);
             return self.log_refusal(key);
         }
         self.counters.connections_accepted.add(1);

@@ -1,13 +1,15 @@
 //! What follows from the state of a connection, and how connections end: shut down, wait for the last completions of
 //! receive and send, then close. Closing at once would leave the armed receive holding the socket, and no FIN would go out.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use socket2::SockRef;
 use tracing::info;
 
-use super::core::Core;
+use super::core::{Core, LogBudget};
+use crate::clock::Now;
+use crate::metrics::CoreMetrics;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
@@ -28,11 +30,9 @@ impl Core {
         }
         if let Some(reason) = connection.conversation.take_failure() {
             let peer = connection.conversation.session().peer;
-            self.counters.closed_for(&reason);
-            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
-                info!(%peer, %reason, suppressed, "closing a connection");
-            }
+            tell(&self.counters, &mut self.log, self.now, peer, &reason);
         }
+        self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
             return self.close(key);
@@ -48,6 +48,14 @@ impl Core {
         self.settle_receive(key);
     }
 
+    /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
+    pub(super) fn close_for(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key).filter(|connection| !connection.is_closing) else { return };
+        let peer = connection.conversation.session().peer;
+        tell(&self.counters, &mut self.log, self.now, peer, reason);
+        self.close(key);
+    }
+
     /// Begins the end of a connection.
     pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
@@ -56,6 +64,7 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
@@ -146,4 +155,16 @@ impl Core {
             self.counters.connections_closed.add(1);
         }
     }
+}
+
+fn tell(counters: &CoreMetrics, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
+    counters.close_reasons.count(first_word(reason));
+    if let Some(suppressed) = log.allows(now.monotonic_ms) {
+        info!(%peer, %reason, suppressed, "closing a connection");
+    }
+}
+
+/// What a reason is counted by.
+fn first_word(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default()
 }

@@ -34,6 +34,8 @@ pub(super) struct Connection {
     pub(super) is_dirty: bool,
     /// On the list of those whose kept frames may go on.
     pub(super) is_resuming: bool,
+    /// Counted among those with a parked request.
+    is_counted_parked: bool,
     /// The stall wheel has an entry for it.
     pub(super) is_watched: bool,
     /// When the peer last sent something or took something.
@@ -53,6 +55,7 @@ impl Connection {
             is_closing: false,
             is_dirty: false,
             is_resuming: false,
+            is_counted_parked: false,
             is_watched: false,
             active_ms: now_ms,
             progress_ms: now_ms,
@@ -65,6 +68,13 @@ impl Connection {
 
     pub(super) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// The count of parked requests, with the present state of this connection in place of the last one that was counted.
+    pub(super) fn count_parked(&mut self, parked: u64) -> u64 {
+        let is_parked = self.conversation.is_parked();
+        let before = std::mem::replace(&mut self.is_counted_parked, is_parked);
+        parked + u64::from(is_parked) - u64::from(before)
     }
 
     /// Whether the ring has something in flight for it.

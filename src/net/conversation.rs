@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::frame::{Cut, PREFIX_BYTES, cut};
 use super::pending::Pending;
 use super::pool::Pool;
 use crate::limits;
 use crate::shard::service::{ConnectionId, JournalPosition, Service, Session, Verdict};
+use crate::wire::Frames;
 
 /// What a conversation needs of its core while frames are executed.
 pub(super) struct Turn<'a, S> {
@@ -80,10 +80,7 @@ impl Conversation {
             return;
         }
         while !self.pending.is_empty() && !self.is_stopped() {
-            let missing = match cut(self.pending.as_slice(), turn.request_max_bytes) {
-                Cut::Incomplete { missing } => missing,
-                Cut::Frame { .. } | Cut::Bad { .. } => 0,
-            };
+            let missing = self.missing_bytes(turn.request_max_bytes);
             if missing > 0 && data.is_empty() {
                 break;
             }
@@ -204,6 +201,11 @@ impl Conversation {
         !self.pending.is_empty() && !self.is_stopped() && self.has_whole_frame(request_max_bytes)
     }
 
+    /// Whether a request waits for its event.
+    pub(super) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
     /// Whether reply bytes may leave.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
@@ -219,7 +221,12 @@ impl Conversation {
     }
 
     fn has_whole_frame(&self, request_max_bytes: usize) -> bool {
-        !matches!(cut(self.pending.as_slice(), request_max_bytes), Cut::Incomplete { .. })
+        self.missing_bytes(request_max_bytes) == 0
+    }
+
+    /// Until the next step can be taken with what is kept; a size that no frame has takes none.
+    fn missing_bytes(&self, request_max_bytes: usize) -> usize {
+        Frames::new(self.pending.as_slice(), request_max_bytes).missing().unwrap_or(0)
     }
 
     fn unsent_bytes(&self) -> usize {
@@ -237,22 +244,15 @@ impl Conversation {
 
     /// Executes the complete frames of `data` until something stops it; how many bytes that used.
     fn execute<S: Service>(&mut self, id: ConnectionId, data: &[u8], turn: &mut Turn<'_, S>) -> usize {
-        let mut used = 0;
+        let mut frames = Frames::new(data, turn.request_max_bytes);
         while !self.is_stopped() {
-            match cut(&data[used..], turn.request_max_bytes) {
-                Cut::Frame { end } => {
-                    self.request(id, &data[used + PREFIX_BYTES..used + end], turn);
-                    used += end;
-                }
-                Cut::Incomplete { .. } => break,
-                Cut::Bad { size } if size <= 0 => self.fail(format!("undersized frame: {size} bytes announced").into()),
-                Cut::Bad { size } => {
-                    let max_bytes = turn.request_max_bytes;
-                    self.fail(format!("oversized frame: {size} bytes announced, {max_bytes} allowed").into());
-                }
+            match frames.next_frame() {
+                Ok(Some(frame)) => self.request(id, frame, turn),
+                Ok(None) => break,
+                Err(bad_size) => self.fail(bad_size.to_string().into()),
             }
         }
-        used
+        frames.consumed()
     }
 
     fn request<S: Service>(&mut self, id: ConnectionId, frame: &[u8], turn: &mut Turn<'_, S>) {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Now;
 use crate::limits::{CONNECTION_BACKLOG_MAX_BYTES, CONNECTION_OUTPUT_MAX_BYTES};
-use crate::shard::service::{ListenerIndex, Network};
+use crate::shard::service::{ListenerIndex, Network, WriteFailure};
 
 const ID: ConnectionId = ConnectionId(7);
 const FRAME_MAX_BYTES: usize = 1 << 20;
@@ -43,9 +43,11 @@ impl Service for Model {
 
     fn closed(&mut self, _: ConnectionId) {}
 
-    fn synced(&mut self, _: u64, _: std::io::Result<()>) {}
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
 
-    fn turn(&mut self, _: Now, _: &mut dyn Network) {}
+    fn turn(&mut self, _: Now, _: &mut dyn Network) -> std::io::Result<()> {
+        Ok(())
+    }
 
     fn deadline_ms(&self) -> Option<u64> {
         None

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::clock;
 use super::connection::key_of;
-use super::counters::Counters;
 use super::listener::ListeningSocket;
 use super::pool::Pool;
 use super::quota::Quota;
@@ -14,8 +13,9 @@ use super::table::Table;
 use super::wheel::Wheel;
 use crate::clock::Now;
 use crate::limits;
+use crate::metrics::CoreMetrics;
 use crate::ring::{Completion, Key, Ring};
-use crate::shard::service::{ConnectionId, JournalPosition, ListenerIndex, Network};
+use crate::shard::service::{ConnectionId, FileWrite, JournalPosition, ListenerIndex, Network};
 
 /// What peers may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,11 @@ pub(super) struct Core {
     /// Descriptors from here on are the reserve.
     pub(super) descriptor_ceiling: RawFd,
     pub(super) quota: Arc<Quota>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<CoreMetrics>,
+    /// Requests of this core's connections that are parked.
+    pub(super) parked: u64,
+    /// When this turn began, on the monotonic clock in microseconds.
+    turn_began_us: u64,
     pub(super) now: Now,
     pub(super) pool: Pool,
     /// Connections that have something to send.
@@ -90,16 +94,18 @@ impl Core {
         listeners: Vec<(ListenerIndex, ListeningSocket)>,
         limits: NetworkLimits,
         quota: Arc<Quota>,
-        counters: Arc<Counters>,
+        counters: Arc<CoreMetrics>,
     ) -> Core {
         let listening = |(index, socket)| Listening { socket, index, is_armed: false };
         Core {
             ring,
             table: Table::default(),
             listeners: listeners.into_iter().map(listening).collect(),
-            descriptor_ceiling: super::preflight::descriptor_ceiling(),
+            descriptor_ceiling: crate::preflight::descriptor_ceiling(),
             quota,
             counters,
+            parked: 0,
+            turn_began_us: 0,
             now: clock::now(),
             pool: Pool::default(),
             dirty: Vec::new(),
@@ -123,6 +129,13 @@ impl Core {
         wheels.into_iter().chain([self.accept_again_ms, self.stop_by_ms]).flatten().min()
     }
 
+    /// Begins a turn: looks at the clock.
+    pub(super) fn begin_turn(&mut self) {
+        (self.now, self.turn_began_us) = clock::now_and_us();
+        self.counters.pulse.turning(self.now.monotonic_ms);
+        self.counters.turns.add(1);
+    }
+
     /// Ends a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
     /// that were given back.
     pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>) {
@@ -131,12 +144,16 @@ impl Core {
         self.rearm_starved();
         let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).min();
         self.ring.set_deadline(deadline_ms);
+        self.counters.connections_open.set(self.table.len() as u64);
+        self.counters.requests_parked.set(self.parked);
+        self.counters.turn_seconds.count(clock::monotonic_us().saturating_sub(self.turn_began_us));
+        self.counters.pulse.sleeping(deadline_ms);
     }
 
     /// Takes the completions of the ring, those of sockets into `completions`.
     pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
-        self.ring.collect(completions);
-        self.counters.turns.add(1);
+        let was_woken = self.ring.collect(completions);
+        self.counters.wakes.add(u64::from(was_woken));
         self.counters.completions.add(completions.len() as u64);
     }
 }
@@ -166,8 +183,19 @@ impl Network for Core {
         }
     }
 
-    fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        self.ring.write_and_sync(file, offset, data, token);
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
+        while let Some((wanted, connection)) = self.waits.front().copied()
+            && wanted <= through
+        {
+            assert!(wanted > after, "what is durable was released before");
+            self.waits.pop_front();
+            self.close_for(key_of(connection), "journal: the record of a reply could not be kept");
+        }
+    }
+
+    fn write(&mut self, write: FileWrite) {
+        let FileWrite { file, offset, data, sync, token } = write;
+        self.ring.write(file, offset, data, sync, token);
     }
 }
 

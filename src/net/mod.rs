@@ -7,7 +7,7 @@
 //!
 //! - `conversation` is the order of one connection's requests and replies, without I/O; `connection` adds the socket.
 //! - `core` owns a core's ring and connections; `accept`, `receive`, `send` and `close` are its halves; `driver` turns it.
-//! - `server` starts the cores; `preflight` says beforehand whether they can run.
+//! - `server` starts the cores.
 //!
 //! [`Service`]: crate::shard::service::Service
 //! [`Network`]: crate::shard::service::Network
@@ -21,13 +21,10 @@ mod close;
 mod connection;
 mod conversation;
 mod core;
-pub mod counters;
 mod driver;
-mod frame;
 pub mod listener;
 mod pending;
 mod pool;
-pub mod preflight;
 mod quota;
 mod receive;
 mod send;

@@ -7,15 +7,14 @@ use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
-use tracing::warn;
 
 use super::core::{Core, NetworkLimits};
-use super::counters::{Counters, Snapshot};
 use super::driver;
 use super::listener::{ListenError, ListeningSocket, bind_bootstrap, bind_own};
-use super::preflight::{self, Obstacle};
 use super::quota::Quota;
 use super::stop::Stop;
+use crate::metrics::{CoreMetrics, Snapshot};
+use crate::preflight::{self, Report};
 use crate::ring::{Ring, RingSettings, Waker};
 use crate::shard::service::{ListenerIndex, Service};
 
@@ -58,14 +57,16 @@ pub struct CoreContext {
     pub wakers: Arc<[Waker]>,
     /// Stops the whole server.
     pub stop: Stop,
+    /// Where the core counts.
+    pub metrics: Arc<CoreMetrics>,
 }
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// This machine or process cannot run one.
-    #[error("{}", .0.iter().map(Obstacle::to_string).collect::<Vec<_>>().join("\n"))]
-    Preflight(Vec<Obstacle>),
+    #[error("{}", .0.failures())]
+    Preflight(Report),
     /// A port is taken or not ours.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -94,7 +95,7 @@ pub enum CoreFailure {
 #[derive(Debug)]
 pub struct Server {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    counters: Vec<Arc<Counters>>,
+    counters: Vec<Arc<CoreMetrics>>,
     bootstrap: Vec<SocketAddr>,
     own: Vec<Vec<SocketAddr>>,
     stop: Stop,
@@ -107,16 +108,19 @@ where
     F: FnOnce(CoreContext) -> M + Send + 'static,
     M: Future<Output = io::Result<S>> + 'static,
 {
-    preflight::check().map_err(StartError::Preflight)?;
+    let report = preflight::examine_machine(plans.len(), settings.limits.max_connections);
+    if !report.can_serve() {
+        return Err(StartError::Preflight(report));
+    }
     let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::<CoreMetrics>::default();
         server.counters.push(counters.clone());
-        let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone() };
+        let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
         let (settings, quota, waker, make) = (settings.clone(), quota.clone(), plan.waker, plan.service);
         let body = async move || {
             let service = make(context.clone()).await?;
@@ -138,9 +142,6 @@ where
 
 /// The CPU of each core: the i-th allowed one, lowest first; from the first one again when there are more cores.
 pub fn place(cores: usize, allowed_cpus: &[usize]) -> Vec<Option<usize>> {
-    if cores > allowed_cpus.len() {
-        warn!(cores, cpus = allowed_cpus.len(), "more cores than CPUs: some share a CPU and none is faster for it");
-    }
     let mut cpus = allowed_cpus.iter().copied().cycle();
     (0..cores).map(|_| cpus.next()).collect()
 }
@@ -166,8 +167,8 @@ impl Server {
         self.counters[core].snapshot()
     }
 
-    /// The counters themselves, by core, for someone who outlives this value.
-    pub fn all_counters(&self) -> Vec<Arc<Counters>> {
+    /// Where the cores count, by core, for someone who outlives this value.
+    pub fn metrics(&self) -> Vec<Arc<CoreMetrics>> {
         self.counters.clone()
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::{Finding, Severity};
+use super::{FILES_RESERVED, Finding, Severity};
 use crate::config::host_and_port;
 use crate::config::ports::PortError;
 
@@ -12,9 +12,6 @@ const KERNEL_MIN: (u32, u32) = (6, 1);
 
 /// What glommio asks for before it makes an executor.
 const LOCKED_MEMORY_MIN_BYTES: u64 = 512 << 10;
-
-/// Files that are no connections: rings, the journal, listeners.
-const FILES_RESERVED: u64 = 256;
 
 /// Fewer connections than this are hardly a fleet.
 const FILES_WANTED: u64 = 10_000;
@@ -56,33 +53,30 @@ pub(super) fn io_uring(disabled: &str, ring: io::Result<()>) -> Finding {
     failure("io_uring", format!("no ring can be made: {error}"), remedy.to_owned())
 }
 
-/// `limits` is /proc/self/limits. The server raises its soft limits to the hard ones by itself.
-pub(super) fn locked_memory(limits: &str) -> Finding {
+/// `limit` is in bytes; none is unlimited.
+pub(super) fn locked_memory(limit: Option<u64>) -> Finding {
     const SUBJECT: &str = "locked memory";
     const REMEDY: &str = "Raise the hard limit: ulimit -Hl unlimited as root, LimitMEMLOCK=infinity in systemd, or docker run --ulimit memlock=-1.";
-    match limit(limits, "Max locked memory") {
-        Some((_, Some(hard))) if hard < LOCKED_MEMORY_MIN_BYTES => {
-            let found = format!("limited to {} KiB, {} KiB are needed", hard >> 10, LOCKED_MEMORY_MIN_BYTES >> 10);
+    match limit {
+        Some(bytes) if bytes < LOCKED_MEMORY_MIN_BYTES => {
+            let found = format!("limited to {} KiB, {} KiB are needed", bytes >> 10, LOCKED_MEMORY_MIN_BYTES >> 10);
             failure(SUBJECT, found, REMEDY.to_owned())
         }
-        Some((_, Some(hard))) => fine(SUBJECT, format!("limited to {} KiB", hard >> 10)),
-        Some((_, None)) => fine(SUBJECT, "not limited".to_owned()),
-        None => warning(SUBJECT, "the limit cannot be read".to_owned(), REMEDY.to_owned()),
+        Some(bytes) => fine(SUBJECT, format!("limited to {} KiB", bytes >> 10)),
+        None => fine(SUBJECT, "not limited".to_owned()),
     }
 }
 
-pub(super) fn open_files(limits: &str, max_connections: usize) -> Finding {
+/// No `limit` is unlimited.
+pub(super) fn open_files(limit: Option<u64>, max_connections: usize) -> Finding {
     const SUBJECT: &str = "open files";
     const REMEDY: &str =
         "Raise it: ulimit -Hn 1048576, LimitNOFILE=1048576 in systemd, or docker run --ulimit nofile=1048576.";
-    let Some((_, hard)) = limit(limits, "Max open files") else {
-        return warning(SUBJECT, "the limit cannot be read".to_owned(), REMEDY.to_owned());
-    };
-    let Some(hard) = hard else {
+    let Some(limit) = limit else {
         return fine(SUBJECT, "not limited".to_owned());
     };
-    let connections = hard.saturating_sub(FILES_RESERVED);
-    let found = format!("limited to {hard}, enough for {connections} connections");
+    let connections = limit.saturating_sub(2 * FILES_RESERVED);
+    let found = format!("limited to {limit}, enough for {connections} connections");
     let wanted = FILES_WANTED.min(max_connections as u64);
     match () {
         () if connections == 0 => failure(SUBJECT, found, REMEDY.to_owned()),
@@ -93,10 +87,13 @@ pub(super) fn open_files(limits: &str, max_connections: usize) -> Finding {
 
 pub(super) fn processors(cores: usize, allowed: usize) -> Finding {
     let found = format!("{allowed} may be used, {cores} wanted");
+    if allowed == 0 {
+        return failure("processors", found, "They cannot be found out: is /proc mounted?".to_owned());
+    }
     if cores <= allowed {
         return fine("processors", found);
     }
-    let remedy = format!("Cores would share a processor and wait for each other: use --cores {}.", allowed.max(1));
+    let remedy = format!("Cores would share a processor and wait for each other: use --cores {allowed}.");
     warning("processors", found, remedy)
 }
 
@@ -135,17 +132,6 @@ pub(super) fn data_dir(dir: &Path, is_there: bool, probe: io::Result<()>) -> Fin
     }
 }
 
-/// Soft and hard limit of a row of /proc/self/limits; an inner `None` is unlimited.
-fn limit(limits: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
-    let row = limits.lines().find_map(|line| line.strip_prefix(name))?;
-    let mut words = row.split_whitespace();
-    let mut next = || match words.next()? {
-        "unlimited" => Some(None),
-        number => number.parse().ok().map(Some),
-    };
-    Some((next()?, next()?))
-}
-
 fn fine(subject: &'static str, found: String) -> Finding {
     Finding { subject, severity: Severity::Fine, found, remedy: String::new() }
 }
@@ -161,12 +147,6 @@ fn failure(subject: &'static str, found: String, remedy: String) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LIMITS: &str = "\
-Limit                     Soft Limit           Hard Limit           Units
-Max open files            1024                 20256                files
-Max locked memory         1024                 524287               bytes
-";
 
     #[test]
     fn kernels_from_6_1_on() {
@@ -192,22 +172,20 @@ Max locked memory         1024                 524287               bytes
 
     #[test]
     fn locked_memory_at_and_below_what_is_needed() {
-        assert_eq!(locked_memory(LIMITS).severity, Severity::Failure);
-        assert_eq!(locked_memory(&LIMITS.replace("524287", "524288")).severity, Severity::Fine);
-        assert_eq!(locked_memory(&LIMITS.replace("524287", "unlimited")).found, "not limited");
-        assert_eq!(locked_memory("").severity, Severity::Warning);
+        assert_eq!(locked_memory(Some((512 << 10) - 1)).severity, Severity::Failure);
+        assert_eq!(locked_memory(Some(512 << 10)).severity, Severity::Fine);
+        assert_eq!(locked_memory(None).found, "not limited");
     }
 
     #[test]
-    fn open_files_by_the_hard_limit() {
-        let with = |hard: &str, max_connections| open_files(&LIMITS.replace("20256", hard), max_connections);
-        assert_eq!(with("20256", usize::MAX).found, "limited to 20256, enough for 20000 connections");
-        assert_eq!(with("10256", usize::MAX).severity, Severity::Fine);
-        assert_eq!(with("10255", usize::MAX).severity, Severity::Warning);
-        assert_eq!(with("10255", 500).severity, Severity::Fine);
-        assert_eq!(with("256", 0).severity, Severity::Failure);
-        assert_eq!(with("unlimited", usize::MAX).severity, Severity::Fine);
-        assert_eq!(open_files("", 1).severity, Severity::Warning);
+    fn open_files_are_counted_in_connections() {
+        let of = |limit, max_connections| open_files(Some(limit), max_connections);
+        assert_eq!(of(20_256, usize::MAX).found, "limited to 20256, enough for 20000 connections");
+        assert_eq!(of(10_256, usize::MAX).severity, Severity::Fine);
+        assert_eq!(of(10_255, usize::MAX).severity, Severity::Warning);
+        assert_eq!(of(10_255, 500).severity, Severity::Fine);
+        assert_eq!(of(256, 0).severity, Severity::Failure);
+        assert_eq!(open_files(None, usize::MAX).severity, Severity::Fine);
     }
 
     #[test]
@@ -215,6 +193,7 @@ Max locked memory         1024                 524287               bytes
         assert_eq!(processors(2, 2).severity, Severity::Fine);
         let found = processors(3, 2);
         assert_eq!((found.severity, found.remedy.ends_with("--cores 2.")), (Severity::Warning, true));
+        assert_eq!(processors(1, 0).severity, Severity::Failure);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Looks whether a server could run here, before anything is started, and says what to do if not.
 //!
 //! The judgements are in [`judge`], and are given what was read; this file reads it.
+#![allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
 
 mod judge;
 
@@ -9,8 +10,14 @@ use std::io::{self, ErrorKind};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::config::Settings;
 use crate::config::ports::PortTable;
+use crate::ring::{Ring, RingSettings, Waker};
+
+/// Files that no connection may have: the journal, listeners and rings need some at any time.
+const FILES_RESERVED: u64 = 128;
 
 /// How a finding bears on the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +56,13 @@ impl Report {
         self.findings.iter().all(|finding| finding.severity != Severity::Failure)
     }
 
+    /// What stands in the way and what to do about it, one a line.
+    pub fn failures(&self) -> String {
+        let failures = self.findings.iter().filter(|finding| finding.severity == Severity::Failure);
+        let lines = failures.map(|Finding { subject, found, remedy, .. }| format!("{subject}: {found}. {remedy}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Writes warnings and failures to the log.
     pub fn log(&self) {
         for Finding { subject, severity, found, remedy } in &self.findings {
@@ -81,41 +95,66 @@ impl fmt::Display for Report {
 
 /// Looks at everything that a server with these settings needs. Binds its ports for a moment; changes nothing else.
 pub fn examine(settings: &Settings) -> Report {
-    let mut report = examine_machine(settings);
+    let mut report = examine_for_start(settings);
     report.findings.extend(ports(settings));
     report
 }
 
 /// As [`examine`], but for the ports: a start binds them itself, and waits for those of a server that has just ended.
-pub fn examine_machine(settings: &Settings) -> Report {
-    let mut findings = vec![
+pub fn examine_for_start(settings: &Settings) -> Report {
+    let mut report = examine_machine(settings.cores, settings.max_connections);
+    report.findings.push(data_dir(&settings.data_dir));
+    report
+}
+
+/// What any server needs, whatever it serves. Raises the soft limits of this process to its hard ones.
+pub fn examine_machine(cores: usize, max_connections: usize) -> Report {
+    let findings = vec![
         judge::kernel(&read("/proc/sys/kernel/osrelease")),
+        judge::locked_memory(raise(Resource::Memlock)),
         judge::io_uring(read("/proc/sys/kernel/io_uring_disabled").trim(), try_ring()),
+        judge::open_files(raise(Resource::Nofile), max_connections),
+        judge::processors(cores, allowed_cpus().len()),
     ];
-    let limits = read("/proc/self/limits");
-    findings.push(judge::locked_memory(&limits));
-    findings.push(judge::open_files(&limits, settings.max_connections));
-    findings.push(judge::processors(settings.cores, core_affinity::get_core_ids().map_or(0, |ids| ids.len())));
-    findings.push(data_dir(&settings.data_dir));
     Report { findings }
 }
 
+/// The CPUs that this process may use, ascending.
+pub fn allowed_cpus() -> Vec<usize> {
+    let mut cpus: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|cpu| cpu.id).collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The first file descriptor that no connection may have.
+pub fn descriptor_ceiling() -> i32 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    i32::try_from(limit.saturating_sub(FILES_RESERVED)).unwrap_or(i32::MAX)
+}
+
 /// Makes the directory of the server's state, with its parents.
-#[allow(clippy::disallowed_methods, reason = "before the cores start, nothing waits for it")]
 pub fn make_data_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)
 }
 
 /// What cannot be read is judged as empty.
-#[allow(clippy::disallowed_methods, reason = "files of /proc, read before the cores start")]
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Raises the soft limit to the hard one; the limit then in force.
+fn raise(resource: Resource) -> Option<u64> {
+    let limit = getrlimit(resource);
+    // Every process may; should it be refused, what is in force is what counts.
+    let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
+    getrlimit(resource).current
+}
+
 /// Makes a ring as a core does.
 fn try_ring() -> io::Result<()> {
-    let mut builder = io_uring::IoUring::<io_uring::squeue::Entry>::builder();
-    builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().setup_cqsize(64).build(8).map(drop)
+    let small = RingSettings { submissions: 8, completions: 16, buffers: 2, buffer_bytes: 4096 };
+    Ring::new(small, Waker::new()?).map(drop)
 }
 
 fn ports(settings: &Settings) -> Vec<Finding> {
@@ -130,12 +169,15 @@ fn ports(settings: &Settings) -> Vec<Finding> {
         let problem = ports.iter().find_map(|&port| Some((port, try_port(&listener.bind_host, port).err()?)));
         findings.push(judge::ports(&listener.name, &listener.bind_host, &ports, problem.as_ref()));
     }
+    if let Some((host, port)) = &settings.metrics {
+        let problem = try_port(host, *port).err().map(|error| (*port, error));
+        findings.push(judge::ports("metrics", host, &[*port], problem.as_ref()));
+    }
     findings
 }
 
 /// Binds and lets go. The standard library sets SO_REUSEADDR, as the server does: what is left of closed connections does
 /// not count, another listener does.
-#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
 fn try_port(host: &str, port: u16) -> io::Result<()> {
     let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
     for address in (host, port).to_socket_addrs()? {
@@ -148,7 +190,6 @@ fn try_port(host: &str, port: u16) -> io::Result<()> {
 }
 
 /// A directory that is there must take a file; one that is not must have a parent that would take it.
-#[allow(clippy::disallowed_methods, reason = "a probe before the cores start")]
 fn data_dir(dir: &Path) -> Finding {
     let there = dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
     let nearest = there.into_iter().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -171,7 +212,6 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_a_failure_and_a_free_one_is_not() {
-        #[allow(clippy::disallowed_methods, reason = "a test")]
         let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = taken.local_addr().expect("bound").port();
         let found = ports(&on_port(port));
@@ -188,7 +228,6 @@ mod tests {
         assert_eq!(data_dir(&scratch.path().join("a/b")).severity, Severity::Fine);
         assert!(!scratch.path().join("a").exists());
         make_data_dir(&scratch.path().join("a/b")).expect("made");
-        #[allow(clippy::disallowed_methods, reason = "a test")]
         std::fs::write(scratch.path().join("file"), b"").expect("written");
         assert_eq!(data_dir(&scratch.path().join("file/data")).severity, Severity::Failure);
     }
@@ -201,6 +240,7 @@ mod tests {
         assert!(report.to_string().ends_with("A server can run here."));
         report.findings.push(finding(Severity::Failure));
         assert!(!report.can_serve());
+        assert_eq!(report.failures(), "x: y. z");
         assert_eq!(report.to_string().lines().filter(|line| line.starts_with("FAILURE x: y")).count(), 1);
     }
 }

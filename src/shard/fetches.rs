@@ -13,7 +13,13 @@ use super::service::{ConnectionId, ListenerIndex};
 use crate::errors::ErrorCode;
 use crate::ids::{NodeIndex, TopicId};
 use crate::limits;
-use crate::topics::{Catalogue, Topic};
+use crate::topics::message_set::Magic;
+use crate::topics::{Catalogue, Records, Topic};
+
+/// What a partition may have in versions 0 to 2 at least: more than any message of ours. It is kept for so many partitions;
+/// those beyond get nothing before the others have come to their end.
+const LEAST_SHARE_BYTES: usize = 1_024;
+const LEAST_SHARES: usize = 4_096;
 
 /// A Fetch, kept as long as it may have to be answered again.
 #[derive(Debug)]
@@ -104,10 +110,37 @@ impl Fetch {
 
     /// Whether this is to wait, rather than be answered with what there is.
     pub(super) fn waits_for_more(&self, fetched: &Fetched) -> bool {
-        let partitions: usize = self.topics.iter().map(|topic| topic.partitions.len()).sum();
+        let partitions = self.partitions();
         // What waits is kept, so what is very large is answered now, as if its time were over.
         let is_kept = (1..=limits::WAITING_FETCH_PARTITIONS_MAX).contains(&partitions);
         is_kept && !fetched.has_news && fetched.records.len() < self.min_bytes
+    }
+
+    fn read_records(&self, source: &Records, asked: &FetchPartition, records: &mut Vec<u8>) {
+        // The first batch of all goes even if it is too large, so that every client gets on.
+        let is_first = records.is_empty();
+        let rest_bytes = self.max_bytes.saturating_sub(records.len());
+        let max_bytes = asked.max_bytes.min(rest_bytes);
+        match self.version {
+            0..=2 => {
+                let magic = if self.version == 2 { Magic::One } else { Magic::Zero };
+                let max_bytes = asked.max_bytes.min(self.share_bytes(records.len()));
+                source.append_messages_from(asked.offset, magic, max_bytes, false, records)
+            }
+            3 => source.append_messages_from(asked.offset, Magic::One, max_bytes, is_first, records),
+            _ => source.append_from(asked.offset, max_bytes, is_first, records),
+        };
+    }
+
+    /// What a partition may have in versions 0 to 2: these clients ask in the same order each time and know no limit for all
+    /// partitions together, so each of them gets its share of ours.
+    fn share_bytes(&self, used_bytes: usize) -> usize {
+        let shares_bytes = (self.max_bytes / self.partitions().max(1)).max(LEAST_SHARE_BYTES);
+        if used_bytes < LEAST_SHARE_BYTES * LEAST_SHARES { shares_bytes } else { 0 }
+    }
+
+    fn partitions(&self) -> usize {
+        self.topics.iter().map(|topic| topic.partitions.len()).sum()
     }
 
     fn read_partition(
@@ -149,10 +182,7 @@ impl Fetch {
             return ErrorCode::OFFSET_OUT_OF_RANGE.into();
         }
         let start = records.len();
-        // The first batch of all goes even if it is too large, so that every client gets on.
-        let is_first = start == 0;
-        let max_bytes = asked.max_bytes.min(self.max_bytes.saturating_sub(start));
-        led.records.append_from(asked.offset, max_bytes, is_first, records);
+        self.read_records(&led.records, asked, records);
         FetchedPartition { records: start..records.len(), ..whole }
     }
 }
@@ -305,6 +335,24 @@ mod tests {
         assert_eq!(read(whole + one - 1, 1 << 20), [2, 0]);
         assert_eq!(read(whole + one, 1 << 20), [2, 1]);
         assert_eq!(read(1 << 20, one), [1, 1]);
+    }
+
+    #[test]
+    fn old_clients_get_a_share_of_each_partition() {
+        let sizes = |version: i16, partitions: usize, max_bytes: usize| -> Vec<usize> {
+            let fetch =
+                Fetch { version, max_bytes, ..fetch(TopicName::Name("t".into()), &vec![partition(0, 0); partitions]) };
+            fetch.read(&catalogue(), NODE).rows[0].iter().map(|row| row.records.len()).collect()
+        };
+        for version in 0..=2 {
+            let shares = sizes(version, 4, 12_000);
+            assert!(shares.iter().all(|&bytes| (2_000..=3_000).contains(&bytes)), "v{version}: {shares:?}");
+            let least = sizes(version, LEAST_SHARES + 500, 12_000);
+            assert!(least.iter().take(LEAST_SHARES).all(|&bytes| (500..=1_024).contains(&bytes)), "v{version}");
+            assert!(least.iter().sum::<usize>() <= LEAST_SHARE_BYTES * (LEAST_SHARES + 1));
+        }
+        assert_eq!(sizes(3, 4, 1)[1..], [0; 3]);
+        assert!(sizes(3, 4, 1)[0] > 1);
     }
 
     #[test]

@@ -1,10 +1,31 @@
 //! Cuts received bytes into frames, in place. It knows neither where the bytes come from (a socket, TLS) nor what a
 //! frame holds.
 
-use super::Malformed;
+use std::fmt;
 
 /// Bytes of the size in front of each frame.
 pub const SIZE_BYTES: usize = 4;
+
+/// A size that no frame may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadFrameSize {
+    /// The size announced.
+    pub size: i32,
+    /// The largest that is accepted.
+    pub max_bytes: usize,
+}
+
+impl fmt::Display for BadFrameSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadFrameSize { size, max_bytes } = self;
+        match size {
+            1.. => write!(f, "oversized frame: {size} bytes announced, {max_bytes} allowed"),
+            _ => write!(f, "undersized frame: {size} bytes announced"),
+        }
+    }
+}
+
+impl std::error::Error for BadFrameSize {}
 
 /// Walks over the complete frames at the start of a slice.
 #[derive(Clone, Debug)]
@@ -23,9 +44,9 @@ impl<'a> Frames<'a> {
     /// The next frame without its size prefix, or None when it is not complete yet.
     ///
     /// # Errors
-    /// A size of zero or less, or above the maximum; known as soon as the four bytes are there, and again at each call.
+    /// At a size of zero or less, or above the maximum; known as soon as the four bytes are there, and again at each call.
     #[inline]
-    pub fn next_frame(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+    pub fn next_frame(&mut self) -> Result<Option<&'a [u8]>, BadFrameSize> {
         let Some(size) = self.size()? else { return Ok(None) };
         let start = self.consumed + SIZE_BYTES;
         match self.bytes.get(start..start + size) {
@@ -55,7 +76,7 @@ impl<'a> Frames<'a> {
     /// # Errors
     /// As [`Frames::next_frame`].
     #[inline]
-    pub fn missing(&self) -> Result<usize, Malformed> {
+    pub fn missing(&self) -> Result<usize, BadFrameSize> {
         let have = self.rest().len();
         Ok(match self.size()? {
             Some(size) => (SIZE_BYTES + size).saturating_sub(have),
@@ -64,23 +85,13 @@ impl<'a> Frames<'a> {
     }
 
     #[inline]
-    fn size(&self) -> Result<Option<usize>, Malformed> {
+    fn size(&self) -> Result<Option<usize>, BadFrameSize> {
         let Some(size) = self.rest().first_chunk::<SIZE_BYTES>() else { return Ok(None) };
         let size = i32::from_be_bytes(*size);
         match usize::try_from(size) {
             Ok(size) if (1..=self.max_bytes).contains(&size) => Ok(Some(size)),
-            _ => Err(self.refused(size)),
+            _ => Err(BadFrameSize { size, max_bytes: self.max_bytes }),
         }
-    }
-
-    #[cold]
-    fn refused(&self, size: i32) -> Malformed {
-        let (what, have) = match size {
-            1.. => ("frame is larger than the maximum", self.max_bytes),
-            0 => ("frame is empty", 0),
-            _ => ("frame has a negative size", 0),
-        };
-        Malformed { what, field: "", offset: self.consumed, need: size.unsigned_abs() as usize, have }
     }
 }
 
@@ -114,13 +125,12 @@ mod tests {
     fn the_size_is_bounded() {
         let first = |size: i32, max| Frames::new(&size.to_be_bytes(), max).next_frame().map(|frame| frame.is_some());
         assert_eq!(first(100, 100), Ok(false));
-        assert_eq!(first(101, 100).unwrap_err().need, 101);
-        assert_eq!(first(0, 100).unwrap_err().what, "frame is empty");
-        assert_eq!(first(-1, 100).unwrap_err().what, "frame has a negative size");
-        assert_eq!(first(i32::MIN, 100).unwrap_err().need, 1 << 31);
+        for size in [101, 0, -1, i32::MIN] {
+            assert_eq!(first(size, 100), Err(BadFrameSize { size, max_bytes: 100 }));
+        }
         let mut behind_a_good_one = Frames::new(&[0, 0, 0, 1, 9, 0, 0, 0, 0], 100);
         assert_eq!(behind_a_good_one.next_frame(), Ok(Some(&[9][..])));
-        assert_eq!(behind_a_good_one.next_frame().unwrap_err().offset, 5);
+        assert_eq!(behind_a_good_one.next_frame().unwrap_err().size, 0);
         assert!(behind_a_good_one.missing().is_err());
     }
 }

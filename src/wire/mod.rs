@@ -50,10 +50,10 @@ mod tests;
 
 pub use array::Array;
 pub use cursor::Cursor;
-pub use frame::Frames;
+pub use frame::{BadFrameSize, Frames};
 pub use malformed::Malformed;
 pub use prefix::{Prefix, RequestHeader, ResponseHeader};
 pub use schema::Wire;
 pub use uuid::Uuid;
 pub use versions::{ApiKey, Version, VersionRange};
-pub use writer::Writer;
+pub use writer::{FrameStart, Writer};

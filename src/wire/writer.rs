@@ -8,6 +8,7 @@ use super::text;
 #[derive(Debug)]
 pub struct Writer<'b> {
     buffer: &'b mut Vec<u8>,
+    first_error: i16,
 }
 
 /// Where a frame begins; [`Writer::end_frame`] wants it back.
@@ -19,7 +20,21 @@ impl<'b> Writer<'b> {
     /// Appends behind what the vector holds.
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>) -> Self {
-        Writer { buffer }
+        Writer { buffer, first_error: 0 }
+    }
+
+    /// The first error code other than 0 in what was written by this writer, at the top or in a row; 0 if there is none.
+    #[inline]
+    pub fn first_error(&self) -> i16 {
+        self.first_error
+    }
+
+    /// Takes note of a code that is written.
+    #[inline]
+    pub(super) fn note_error(&mut self, code: i16) {
+        if self.first_error == 0 {
+            self.first_error = code;
+        }
     }
 
     /// Bytes in the buffer, with those that were there before.

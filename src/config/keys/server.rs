@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Key, Kind, MAX, int, key, list, long, short};
+use crate::journal::store::Durability;
 use crate::limits::{CORES_MAX, PARTITIONS_MAX, RECORDS_PER_PARTITION_MAX};
 
 const PARTITIONS: i32 = PARTITIONS_MAX as i32;
@@ -60,6 +61,9 @@ pub(super) static KEYS: &[Key] = &[
         "Distance of the cores' own ports; unset: the smallest that leaves all ports distinct.",
     )
     .sets(|settings, value| settings.core_port_stride = u16::try_from(value.long()).ok()),
+    key("rallypoint.metrics.listen", Kind::Text, "", "HOST:PORT where metrics are served over HTTP; unset: nowhere.")
+        .flag("--metrics HOST:PORT")
+        .composed(),
     // Connections.
     int(
         "socket.request.max.bytes",
@@ -81,6 +85,14 @@ pub(super) static KEYS: &[Key] = &[
         "A connection without a request for this long is closed; negative: never.",
     )
     .sets(|settings, value| settings.connections_max_idle_ms = value.long()),
+    key(
+        "rallypoint.journal.mode",
+        Kind::Word(&["fsync", "os", "none", "memory"]),
+        "fsync",
+        "When a commit is acknowledged: fsync (on disk), os (the system has it), none (at once, written soon after), memory \
+         (kept nowhere).",
+    )
+    .sets(|settings, value| settings.journal_mode = Durability::of_name(value.text())),
     // Topics.
     key(
         "rallypoint.topics",

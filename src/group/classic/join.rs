@@ -234,6 +234,7 @@ impl ClassicGroup {
             self.protocol_type = Some(turn.core.names.text(request.protocol_type));
         }
         let slot = self.members.insert(said);
+        turn.core.members += 1;
         self.members.get_mut(slot).expect("it was added").is_new = true;
         self.leader.get_or_insert(slot);
         if let State::PreparingRebalance(JoinPhase::Initial { has_newcomer, .. }) = &mut self.state {

@@ -44,6 +44,7 @@ pub(in crate::group) struct ClassicGroup {
     protocol_type: Option<Rc<str>>,
     /// What the last completed join phase came to; none in an Empty group.
     round: Option<Rc<Round>>,
+    /// None in an Empty group, and while a rebalance is prepared that the former leader does not live to see.
     leader: Option<MemberSlot>,
     /// The leader's assignments of this generation are on their way to the journal.
     is_assigning: bool,
@@ -66,7 +67,7 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JoinPhase {
     /// The group was Empty: it is waited for more members, however complete the group is.
-    Initial { delay_ms: i32, remaining_ms: i32, has_newcomer: bool },
+    Initial { remaining_ms: i32, has_newcomer: bool },
     /// As soon as everybody is there.
     Rebalance,
 }
@@ -103,6 +104,11 @@ impl ClassicGroup {
         self.state == State::Empty
     }
 
+    /// How many members there are.
+    pub(in crate::group) fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
     /// Whether the members are consumers, whose metadata says what they subscribe to.
     pub(in crate::group) fn is_of_consumers(&self) -> bool {
         self.protocol_type.as_deref() == Some("consumer")
@@ -124,11 +130,13 @@ impl ClassicGroup {
             None => {}
         }
         let member = self.members.remove(slot);
+        turn.core.members -= 1;
         if let Some(timer) = member.timer {
             turn.core.timers.cancel(timer);
         }
         if self.leader == Some(slot) {
-            self.leader = self.members.iter().map(|(slot, _)| slot).next();
+            // The next join phase finds another.
+            self.leader = None;
         }
     }
 
@@ -207,7 +215,7 @@ impl ClassicGroup {
     pub(in crate::group) fn check(&self) -> Result<(), &'static str> {
         let is_preparing = matches!(self.state, State::PreparingRebalance(_));
         let claims = [
-            (self.leader.is_some() != self.members.is_empty(), "a leader if and only if there are members"),
+            (is_preparing || self.leader.is_some() != self.members.is_empty(), "whoever has members has a leader"),
             (self.leader.is_none_or(|slot| self.members.get(slot).is_some()), "the leader is a member"),
             (!self.is_empty() || self.members.is_empty(), "an Empty group has no members"),
             (!self.is_empty() || self.phase_timer.is_none(), "an Empty group has no phase"),

@@ -39,7 +39,7 @@ impl ClassicGroup {
         if self.state == State::Empty {
             let delay_ms = turn.core.settings.initial_rebalance_delay_ms.max(0);
             let remaining_ms = self.members.rebalance_timeout_ms().saturating_sub(delay_ms).max(0);
-            let phase = JoinPhase::Initial { delay_ms, remaining_ms, has_newcomer: false };
+            let phase = JoinPhase::Initial { remaining_ms, has_newcomer: false };
             self.enter(State::PreparingRebalance(phase), turn);
             self.arm_phase_timer(delay_ms, turn);
             return;

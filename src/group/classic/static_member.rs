@@ -29,7 +29,6 @@ impl ClassicGroup {
         N: AsRef<str>,
     {
         self.fence(slot, turn);
-        let leader_before = self.leader_profile().clone();
         let before = self.members.get(slot).expect("it is a member").said.clone();
         let newcomer = Newcomer {
             member_id,
@@ -39,6 +38,7 @@ impl ClassicGroup {
         };
         let said = newcomer.says(request, turn.core);
         let profile = said.profile.clone();
+        let leader_before = self.leader.map(|_| self.leader_profile().clone());
         let before = self.members.say(slot, said);
         self.members.get_mut(slot).expect("it is a member").is_new = false;
         self.renew_session(slot, turn);
@@ -46,6 +46,7 @@ impl ClassicGroup {
             self.wait_for_join(slot, ticket, turn);
             return;
         }
+        let leader_before = leader_before.expect("a Stable group has a leader");
         let record = self.record(turn, |slot| self.members.get(slot).expect("it is a member").assignment.clone());
         turn.core.writes.push(record);
         turn.core.writes.wait(Wait::Replaced(Box::new(Replaced {

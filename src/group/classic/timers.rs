@@ -63,12 +63,11 @@ impl ClassicGroup {
 
     fn join_timer_fired(&mut self, phase: JoinPhase, turn: &mut Turn<'_>) {
         match phase {
-            JoinPhase::Initial { delay_ms, remaining_ms, has_newcomer: true } if remaining_ms > 0 => {
-                let next_ms = turn.core.settings.initial_rebalance_delay_ms.min(remaining_ms);
-                let remaining_ms = (remaining_ms - delay_ms).max(0);
-                let phase = JoinPhase::Initial { delay_ms: next_ms, remaining_ms, has_newcomer: false };
-                self.state = State::PreparingRebalance(phase);
-                self.arm_phase_timer(next_ms, turn);
+            JoinPhase::Initial { remaining_ms, has_newcomer: true } if remaining_ms > 0 => {
+                let extension_ms = turn.core.settings.initial_rebalance_delay_ms.min(remaining_ms);
+                let remaining_ms = remaining_ms - extension_ms;
+                self.state = State::PreparingRebalance(JoinPhase::Initial { remaining_ms, has_newcomer: false });
+                self.arm_phase_timer(extension_ms, turn);
             }
             JoinPhase::Initial { .. } | JoinPhase::Rebalance => self.complete_join(turn),
         }

@@ -8,7 +8,7 @@ use crate::errors::ErrorCode;
 use crate::group::Groups;
 use crate::group::core::GroupKey;
 use crate::group::records::{CommittedOffset, OffsetKey, Record};
-use crate::group::writes::Wait;
+use crate::group::writes::{Wait, WriteId};
 
 use super::table::{Committed, Offset};
 
@@ -91,12 +91,15 @@ impl Groups {
             offset.metadata.clone(),
             offset.expire_timestamp_ms,
         );
-        group.offsets.set(core.seed(), topic, offset.topic_id, stored)
+        let before = group.offsets.set(core.seed(), topic, offset.topic_id, stored);
+        core.committed_offsets += usize::from(before.is_none());
+        before
     }
 
     /// A commit or a deletion was written or refused; refused, what stood there before comes back.
     pub(in crate::group) fn commit_ended(
         &mut self,
+        write: WriteId,
         key: GroupKey,
         topic: &Rc<str>,
         partition: i32,
@@ -105,15 +108,17 @@ impl Groups {
     ) {
         if result.is_err() {
             // If a later change waits for its own write, that one stays, and would go back to this.
-            let before = self.core.writes.replace_before(key, topic, partition, before);
+            let before = self.core.writes.replace_before(write, key, topic, partition, before);
             let (group, core) = self.group_mut(key);
             match before {
                 None => {}
                 Some(None) => {
-                    group.offsets.remove(core.seed(), topic, partition);
+                    let removed = group.offsets.remove(core.seed(), topic, partition);
+                    core.committed_offsets -= usize::from(removed.is_some());
                 }
                 Some(Some(before)) => {
-                    group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
+                    let replaced = group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
+                    core.committed_offsets += usize::from(replaced.is_none());
                 }
             }
         }

@@ -167,6 +167,7 @@ fn delete_a_refused_deletion_brings_the_group_back() {
         room.groups.written(write, Err(ErrorCode::KAFKA_STORAGE_ERROR), room.now);
         room.end_writes(Ok(()));
         assert_eq!((room.state("g"), room.offset("g", "t", 0)), ("Empty", if is_made_anew { 8 } else { 7 }));
+        assert_eq!(room.groups.len(), 1);
     }
 }
 

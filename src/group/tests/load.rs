@@ -78,6 +78,20 @@ fn load_02_03_04_15_simple_groups_deleted_offsets_and_deleted_groups() {
 }
 
 #[test]
+fn load_a_group_that_was_written_stays_without_its_offsets() {
+    let mut room = Room::new();
+    let mut members = [client("g")];
+    room.stable(&mut members);
+    room.commit(&members[0], "t", 0, 7);
+    room.leave("g", &[(&members[0].id, None)]);
+    let now = room.now;
+    assert!(room.groups.begin_offset_delete("g", now).unwrap().delete("t", 0).is_none());
+    room.settle();
+    room.restart();
+    assert_eq!((room.state("g"), room.offset("g", "t", 0)), ("Empty", -1));
+}
+
+#[test]
 fn load_04_a_group_tombstone_leaves_offsets_alone() {
     let mut room = Room::new();
     let mut members = [client("g")];

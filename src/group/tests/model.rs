@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::naive::{self, Answer, Joining, Naive, State};
+use super::naive::{self, Answer, Joining, Naive};
+use super::naive_group::State;
 use super::room::*;
 use crate::group::settings::{GroupSettings, OffsetSettings};
 use crate::group::{JoinAnswer, Output};
@@ -171,56 +172,11 @@ impl Both {
                 self.join(*client, &joining);
             }
             Step::Sync { client, generation, leaves_out } => self.sync(*client, *generation, *leaves_out),
-            Step::JoinAll { group, version, from } => {
-                for client in clients_of(*group).skip(*from) {
-                    for _ in 0..2 {
-                        let (protocols, protocol_type, version) = (0, 0, *version);
-                        self.step(&Step::Join { client, protocols, protocol_type, version, without_id: false });
-                        self.compare();
-                        if self.last_join_error != 79 {
-                            break;
-                        }
-                    }
-                }
-            }
-            Step::SyncAll { group, leaves_out, is_backwards } => {
-                let mut clients: Vec<usize> =
-                    clients_of(*group).filter(|client| self.clients[*client].generation >= 0).collect();
-                if *is_backwards {
-                    clients.reverse();
-                }
-                for client in clients {
-                    self.sync(client, 0, *leaves_out);
-                    self.compare();
-                }
-            }
-            Step::Heartbeat { client, generation, is_stranger } => {
-                let mut beating = self.clients[*client].clone();
-                beating.generation += generation;
-                if *is_stranger {
-                    beating.id = "stranger".into();
-                }
-                let expected =
-                    self.naive.heartbeat(&beating.group, &beating.id, beating.instance.as_deref(), beating.generation);
-                assert_eq!(self.room.heartbeat(&beating), expected, "Heartbeat of {beating:?}");
-            }
+            Step::JoinAll { group, version, from } => self.join_all(*group, *version, *from),
+            Step::SyncAll { group, leaves_out, is_backwards } => self.sync_all(*group, *leaves_out, *is_backwards),
+            Step::Heartbeat { client, generation, is_stranger } => self.heartbeat(*client, *generation, *is_stranger),
             Step::Leave { clients } => self.leave(clients),
-            Step::Commit { client, generation, is_outsider } => {
-                let mut committing = self.clients[*client].clone();
-                committing.version = 3;
-                committing.generation += generation;
-                if *is_outsider {
-                    committing = client_of(&committing.group);
-                }
-                self.offset += 1;
-                let Client { group, id, instance, generation, .. } = &committing;
-                let expected = self.naive.commit(group, id, instance.as_deref(), *generation, self.offset);
-                assert_eq!(
-                    self.room.commit(&committing, "t", 0, self.offset),
-                    expected,
-                    "OffsetCommit of {committing:?}"
-                );
-            }
+            Step::Commit { client, generation, is_outsider } => self.commit(*client, *generation, *is_outsider),
             Step::Pass { ms } => self.pass(*ms),
             Step::Kill { client } => {
                 let killed = &mut self.clients[*client];
@@ -247,6 +203,54 @@ impl Both {
                 self.room.settle();
             }
         }
+    }
+
+    fn join_all(&mut self, group: usize, version: i16, from: usize) {
+        for client in clients_of(group).skip(from) {
+            for _ in 0..2 {
+                self.step(&Step::Join { client, protocols: 0, protocol_type: 0, version, without_id: false });
+                self.compare();
+                if self.last_join_error != 79 {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn sync_all(&mut self, group: usize, leaves_out: usize, is_backwards: bool) {
+        let mut clients: Vec<usize> =
+            clients_of(group).filter(|client| self.clients[*client].generation >= 0).collect();
+        if is_backwards {
+            clients.reverse();
+        }
+        for client in clients {
+            self.sync(client, 0, leaves_out);
+            self.compare();
+        }
+    }
+
+    fn heartbeat(&mut self, client: usize, generation: i32, is_stranger: bool) {
+        let mut beating = self.clients[client].clone();
+        beating.generation += generation;
+        if is_stranger {
+            beating.id = "stranger".into();
+        }
+        let Client { group, id, instance, generation, .. } = &beating;
+        let expected = self.naive.heartbeat(group, id, instance.as_deref(), *generation);
+        assert_eq!(self.room.heartbeat(&beating), expected, "Heartbeat of {beating:?}");
+    }
+
+    fn commit(&mut self, client: usize, generation: i32, is_outsider: bool) {
+        let mut committing = self.clients[client].clone();
+        committing.version = 3;
+        committing.generation += generation;
+        if is_outsider {
+            committing = client_of(&committing.group);
+        }
+        self.offset += 1;
+        let Client { group, id, instance, generation, .. } = &committing;
+        let expected = self.naive.commit(group, id, instance.as_deref(), *generation, self.offset);
+        assert_eq!(self.room.commit(&committing, "t", 0, self.offset), expected, "OffsetCommit of {committing:?}");
     }
 
     /// From deadline to deadline, so that each answer is compared while what led to it still stands.
@@ -316,10 +320,9 @@ impl Both {
         let mut expected = std::mem::take(&mut self.naive.answers);
         expected.sort_by_key(|(ticket, _)| *ticket);
         let seen = self.room.take_answers();
-        let tickets = |answers: Vec<i32>| answers;
         assert_eq!(
-            tickets(seen.iter().map(|(ticket, _)| *ticket).collect()),
-            tickets(expected.iter().map(|(ticket, _)| *ticket).collect()),
+            seen.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(),
+            expected.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(),
             "answered requests; the model: {expected:?}"
         );
         for ((ticket, output), (_, expected)) in seen.into_iter().zip(expected) {
@@ -456,7 +459,7 @@ proptest! {
     }
 }
 
-/// The comparison would be worth little if it ended early most of the time.
+/// The comparison must be able to fail.
 #[test]
 fn the_model_is_refused_by_a_wrong_answer() {
     let mut both = Both::new(1, 100);

@@ -14,7 +14,8 @@ pub(super) struct CountedIds(pub(super) u64);
 impl Ids for CountedIds {
     fn next(&mut self) -> [u8; 16] {
         self.0 += 1;
-        (u128::from(self.0) << 64 | 7).to_be_bytes()
+        // Above the bits that say which kind of UUID it is.
+        (u128::from(self.0) << 80 | 7).to_be_bytes()
     }
 }
 
@@ -421,9 +422,24 @@ impl Room {
             self.groups.advance(self.now);
             let is_due = self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms);
             if !is_due && !self.groups.has_records() && self.groups.core.outputs.is_empty() {
+                self.check_census();
                 return;
             }
         }
+    }
+
+    /// What is counted along the way is what one finds by counting.
+    fn check_census(&self) {
+        let census = self.groups.census();
+        if census.groups > 100 || census.members > 1_000 {
+            return;
+        }
+        let counted = Census {
+            groups: self.groups.iter().count(),
+            members: self.groups.iter().map(|group| group.classic.member_count()).sum(),
+            offsets: self.groups.iter().map(|group| group.offsets.keys().count()).sum(),
+        };
+        assert_eq!(census, counted);
     }
 
     fn ticket(&mut self, version: i16) -> Ticket {

@@ -203,6 +203,28 @@ fn a_write_that_ends_after_the_group_has_moved_on_changes_nothing() {
 }
 
 #[test]
+fn a_write_of_the_last_generation_does_not_assign_in_the_next() {
+    for result in [Ok(()), Err(ErrorCode::KAFKA_STORAGE_ERROR)] {
+        let mut room = Room::new();
+        let mut members = [client("g"), client("g")];
+        room.join_all(&mut members);
+        let [mut a, mut b] = members;
+        room.disk = Disk::Stalls;
+        room.sync(&a, &[(&a.id, "old"), (&b.id, "old")]);
+        let tickets = [room.join(&b.clone().with_protocols("range:other")), room.join(&a)];
+        for (member, ticket) in [&mut b, &mut a].into_iter().zip(tickets) {
+            member.generation = accepted(&mut room, ticket).0;
+        }
+        let follower = room.sync(&b, &[]);
+        room.end_writes(result);
+        assert_eq!((room.is_answered(follower), room.state("g")), (false, "CompletingRebalance"));
+        let leader = room.sync(&a, &[(&a.id, "A"), (&b.id, "B")]);
+        room.end_writes(Ok(()));
+        assert_eq!((assignment(&mut room, leader), assignment(&mut room, follower)), ("A".into(), "B".into()));
+    }
+}
+
+#[test]
 fn sync_15_a_newcomer_in_completing_rebalance_sends_who_is_parked_back() {
     let mut room = Room::new();
     let mut members = [client("g"), client("g")];

@@ -30,7 +30,7 @@ pub(super) fn handle(
     };
     let response =
         ApiVersionsResponse { error_code: error.0, api_keys: Array::Items(api_keys), ..ApiVersionsResponse::default() };
-    reply_frame(replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
+    reply_frame(&shard.metrics, replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
         response.write(writer, ApiKey::ApiVersions.version(version));
     });
     Ok(Verdict::Answered)
@@ -83,4 +83,27 @@ fn is_software_text(text: &str) -> bool {
 /// What a session keeps of it: enough for people, bounded for memory.
 fn bounded(text: &str) -> String {
     text.chars().take(crate::limits::CLIENT_SOFTWARE_MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::CLIENT_SOFTWARE_MAX_CHARS;
+
+    #[test]
+    fn a_session_keeps_so_many_characters_and_no_more() {
+        let kept = |count| bounded(&"x".repeat(count)).len();
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS), CLIENT_SOFTWARE_MAX_CHARS);
+        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS + 1), CLIENT_SOFTWARE_MAX_CHARS);
+    }
+
+    #[test]
+    fn software_is_named_by_kafkas_rule() {
+        for good in ["a", "apache-kafka-java", "4.4.0", "a.-b"] {
+            assert!(is_software_text(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "ä", "a_b"] {
+            assert!(!is_software_text(bad), "{bad}");
+        }
+    }
 }

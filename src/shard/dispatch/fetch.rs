@@ -55,7 +55,7 @@ pub(super) fn handle(
 /// Appends the answer of a Fetch whose time is over.
 pub(in crate::shard) fn write_parked(shard: &Shard, fetch: &Fetch, replies: &mut Vec<u8>) {
     let fetched = fetch.read(shard.catalogue(), shard.node());
-    reply_frame(replies, ApiKey::Fetch, fetch.version, fetch.correlation_id, |writer| {
+    reply_frame(&shard.metrics, replies, ApiKey::Fetch, fetch.version, fetch.correlation_id, |writer| {
         write(fetch, &fetched, shard.table(), ApiKey::Fetch.version(fetch.version), writer);
     });
 }

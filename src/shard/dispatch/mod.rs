@@ -31,8 +31,9 @@ pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
 pub(super) use sync_group::write_parked as write_synced;
 
+use crate::metrics::CoreMetrics;
 use crate::wire::versions;
-use crate::wire::{ApiKey, Cursor, Malformed, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
+use crate::wire::{ApiKey, Cursor, FrameStart, Malformed, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
 
 /// Executes one request frame and appends its reply frame.
 pub(super) fn request(
@@ -47,26 +48,37 @@ pub(super) fn request(
         Ok(admitted) => admitted,
         Err(reason) => return Verdict::Close(reason.into()),
     };
+    shard.metrics.api_requests.count(api.number());
     match execute(shard, connection, session, api, version, frame, replies) {
         Ok(verdict) => verdict,
-        Err(malformed) => Verdict::Close(format!("malformed {} v{version}: {malformed}", api.name()).into()),
+        Err(malformed) => {
+            shard.metrics.malformed.count(malformed.what);
+            Verdict::Close(format!("malformed {} v{version}: {malformed}", api.name()).into())
+        }
     }
 }
 
 /// Appends a reply frame: the header, and what `body` writes.
-pub(super) fn reply_frame<R>(
+pub(super) fn reply_frame(
+    metrics: &CoreMetrics,
     replies: &mut Vec<u8>,
     api: ApiKey,
     version: i16,
     correlation_id: i32,
-    body: impl FnOnce(&mut Writer<'_>) -> R,
-) -> R {
+    body: impl FnOnce(&mut Writer<'_>),
+) {
     let mut writer = Writer::new(replies);
     let start = writer.begin_frame();
     ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
-    let result = body(&mut writer);
+    body(&mut writer);
+    end_reply(metrics, writer, start);
+}
+
+fn end_reply(metrics: &CoreMetrics, mut writer: Writer<'_>, start: FrameStart) {
     writer.end_frame(start);
-    result
+    if writer.first_error() != 0 {
+        metrics.api_errors.count(writer.first_error());
+    }
 }
 
 /// The API and version of a frame, if they are served. As in Kafka there is no error answer to others: which layout should
@@ -110,7 +122,7 @@ fn execute(
     match verdict {
         // No answer has an empty body: there is none then (Produce with acks 0).
         Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
-        Ok(Verdict::Answered | Verdict::Durable(_)) => writer.end_frame(start),
+        Ok(Verdict::Answered | Verdict::Durable(_)) => end_reply(&shard.metrics, writer, start),
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
     verdict

@@ -1,24 +1,30 @@
 //! Puts a server together: the data directory, control, a shard and a ring for each core, and the signals that end it.
 
-use std::future::ready;
+mod journals;
+
+use std::future::{Ready, ready};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
+use self::journals::{CoreJournal, Journals};
 use crate::auth::AllowAll;
 use crate::config::ports::PortTable;
 use crate::config::{Listener, Settings, host_and_port};
-use crate::control::file::{self, ControlFile, OpenError};
-use crate::control::{Control, NodeEndpoints, Views};
+use crate::control::file::{self, OpenError};
+use crate::control::{NodeEndpoints, Views};
 use crate::group::{Groups, Ids};
-use crate::journal::store::MemoryStore;
-use crate::net::preflight::allowed_cpus;
+use crate::journal::failure::OpenError as JournalError;
+use crate::journal::store::Durability;
+use crate::metrics::Page;
+use crate::metrics::endpoint::Endpoint;
 use crate::net::server::CoreFailure;
-use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop};
+use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop, address};
+use crate::preflight::allowed_cpus;
 use crate::ring::{RingSettings, Waker};
 use crate::shard::mailbox::{Mailboxes, Wake};
 use crate::shard::{Mail, Owner, Shard, ShardParts};
@@ -30,6 +36,9 @@ pub enum ServeError {
     /// The data directory.
     #[error(transparent)]
     DataDirectory(#[from] OpenError),
+    /// The journal.
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
     /// A listener's host is no address of this machine.
     #[error("listener {listener}: {host} cannot be resolved: {error}; give it an address of this machine")]
     Resolve {
@@ -37,6 +46,14 @@ pub enum ServeError {
         listener: String,
         /// What was to be bound.
         host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The address of the metrics is in use or no address of this machine.
+    #[error("metrics cannot be served on {address}: {error}; use another address in --metrics")]
+    Metrics {
+        /// What was to be bound.
+        address: String,
         /// What the system said.
         error: io::Error,
     },
@@ -59,6 +76,8 @@ struct Foundation {
     mailboxes: Mailboxes<Mail>,
 }
 
+type MakeShard = Box<dyn FnOnce(CoreContext) -> Ready<io::Result<Shard>> + Send>;
+
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -75,10 +94,23 @@ pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
         views: control.views(),
         mailboxes: Mailboxes::new(wakers.iter().cloned().map(wake).collect()),
     });
-    let plans = plans(&foundation, ports, wakers, control, &control_file)?;
+    let journals = Journals::open(&settings)?;
+    let _lock = journals.lock();
+    let owner = Owner { control, file: control_file.raw_fd() };
+    let plans = plans(&foundation, ports, wakers, owner, &journals)?;
+    let endpoint = settings.metrics.as_ref().map(|(host, port)| metrics_endpoint(host, *port)).transpose()?;
     let server = net::start(server_settings(&settings)?, plans)?;
+    // It ends with this function, after the cores.
+    let _metrics = endpoint.map(|endpoint| endpoint.serve(Page::new(server.metrics()), net::now)).transpose()?;
     stop_on_signals(server.stop_signal())?;
-    tracing::warn!("group state: not durable yet, a restart forgets members and committed offsets");
+    match settings.journal_mode {
+        Durability::Fsync => tracing::info!("journal: fsync (what is acknowledged survives a power failure)"),
+        Durability::Os => {
+            tracing::warn!("journal: os (what is acknowledged survives a crash of the server, not of the machine)")
+        }
+        Durability::None => tracing::warn!("journal: none (what is acknowledged survives an orderly stop only)"),
+        Durability::Memory => tracing::warn!("journal: memory (a restart forgets members and committed offsets)"),
+    }
     tracing::info!(%cluster_id, cores = settings.cores, "ready: {}", bootstrap(&settings.listeners));
     server.join()?;
     tracing::info!("stopped");
@@ -89,43 +121,40 @@ fn plans(
     foundation: &Arc<Foundation>,
     ports: &PortTable,
     wakers: Vec<Waker>,
-    control: Control,
-    control_file: &ControlFile,
-) -> Result<Vec<CorePlan<impl FnOnce(CoreContext) -> std::future::Ready<io::Result<Shard>> + Send + use<>>>, ServeError>
-{
-    let cpus = allowed_cpus();
+    owner: Owner,
+    journals: &Journals,
+) -> Result<Vec<CorePlan<MakeShard>>, ServeError> {
     let settings = &foundation.settings;
-    let mut owner = Some(Owner { control, file: control_file.raw_fd() });
+    let mut owner = Some(owner);
+    let cpus = net::place(settings.cores, &allowed_cpus());
     let mut plans = Vec::with_capacity(settings.cores);
-    for (core, waker) in wakers.into_iter().enumerate() {
-        let own_port = |(index, listener): (usize, &Listener)| {
-            ports.own_port(index, core).map(|port| resolve(listener, port)).transpose()
-        };
-        let own = settings.listeners.iter().enumerate().filter_map(|listener| own_port(listener).transpose());
-        let own = own.collect::<Result<Vec<_>, _>>()?;
-        let foundation = foundation.clone();
-        let owner = owner.take();
-        let service = move |context: CoreContext| ready(Ok(shard(&foundation, context.core, owner)));
-        // More cores than CPUs work, slowly: the surplus is left to the scheduler.
-        let cpu = (settings.cores <= cpus.len()).then(|| cpus[core]);
-        plans.push(CorePlan { cpu, own, waker, service });
+    for (core, (waker, cpu)) in wakers.into_iter().zip(cpus).enumerate() {
+        let own_port = |(index, listener)| Some(resolve(listener, ports.own_port(index, core)?));
+        let own = settings.listeners.iter().enumerate().filter_map(own_port).collect::<Result<_, _>>()?;
+        let journal = journals.of_core(core, foundation)?;
+        let (foundation, owner) = (foundation.clone(), owner.take());
+        let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner, journal))));
+        plans.push(CorePlan { cpu, own, waker, service: service as MakeShard });
     }
     Ok(plans)
 }
 
-fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>) -> Shard {
+fn shard(foundation: &Foundation, context: &CoreContext, owner: Option<Owner>, journal: CoreJournal) -> Shard {
     let settings = &foundation.settings;
+    let (journal, run_job) = journal.into_parts(context.core, foundation);
     let now = net::now();
     let parts = ShardParts {
-        core,
+        core: context.core,
         settings: settings.clone(),
         cluster_id: foundation.cluster_id.clone(),
         views: foundation.views.clone(),
         mailboxes: foundation.mailboxes.clone(),
         owner,
         groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(RandomIds::new()), now),
-        store: Box::new(MemoryStore::default()),
+        journal,
+        run_job,
         authorizer: Box::new(AllowAll),
+        metrics: context.metrics.clone(),
     };
     Shard::new(parts, now)
 }
@@ -151,11 +180,18 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
     })
 }
 
+fn metrics_endpoint(host: &str, port: u16) -> Result<Endpoint, ServeError> {
+    let named = host_and_port(host, port);
+    let bound = address::resolve(host, port).and_then(Endpoint::bind);
+    let endpoint = bound.map_err(|error| ServeError::Metrics { address: named.clone(), error })?;
+    tracing::info!("metrics: http://{named}/metrics");
+    Ok(endpoint)
+}
+
 fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {
     let failed =
         |error| ServeError::Resolve { listener: listener.name.clone(), host: listener.bind_host.clone(), error };
-    let mut addresses = (listener.bind_host.as_str(), port).to_socket_addrs().map_err(failed)?;
-    addresses.next().ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound)))
+    address::resolve(&listener.bind_host, port).map_err(failed)
 }
 
 fn bootstrap(listeners: &[Listener]) -> String {

@@ -1,0 +1,4 @@
+//! DeleteGroups requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(delete_groups::DeleteGroupsRequest, DeleteGroups);

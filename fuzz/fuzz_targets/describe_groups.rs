@@ -1,0 +1,4 @@
+//! DescribeGroups requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(describe_groups::DescribeGroupsRequest, DescribeGroups);

@@ -1,0 +1,4 @@
+//! Fetch requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(fetch::FetchRequest, Fetch);

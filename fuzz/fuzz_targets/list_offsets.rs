@@ -1,0 +1,4 @@
+//! ListOffsets requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(list_offsets::ListOffsetsRequest, ListOffsets);

@@ -1,0 +1,4 @@
+//! OffsetDelete requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(offset_delete::OffsetDeleteRequest, OffsetDelete);

@@ -1,0 +1,4 @@
+//! OffsetFetch requests of every version.
+#![no_main]
+
+rallypoint_fuzz::request!(offset_fetch::OffsetFetchRequest, OffsetFetch);
