@@ -50,7 +50,7 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// At a start: its own record was read, not only offsets.
+    /// The journal knows more of it than offsets: at a start, and after a deletion that was refused.
     pub(super) has_record: bool,
 }
 
@@ -136,8 +136,8 @@ impl Groups {
         self.core.writes.has_records()
     }
 
-    /// A write is durable, or was refused with the error that Kafka's log would give. Writes become durable in their order;
-    /// one may be refused at once, while earlier ones are still on their way.
+    /// A write is durable, or failed with the error that Kafka's log would give. Writes become durable in their order. One may be
+    /// refused at once, while earlier ones are on their way; if one fails on its way, so do those behind it.
     pub fn written(&mut self, write: WriteId, result: Result<(), ErrorCode>, now: Now) {
         while let Some(wait) = self.core.writes.next_ended(write, result.is_ok()) {
             match wait {
@@ -164,13 +164,11 @@ impl Groups {
                     }
                 }
                 Wait::Committed { group, topic, partition, before } => {
-                    if self.is_there(group) {
-                        self.commit_ended(write, group, &topic, partition, before, result);
-                    }
+                    self.commit_ended(write, group, &topic, partition, before, result);
                 }
                 Wait::Deleted(group) => {
-                    if result.is_err() && self.find(&group.id).is_none() {
-                        self.insert(group);
+                    if result.is_err() {
+                        self.bring_back(group);
                     }
                 }
             }
@@ -185,6 +183,24 @@ impl Groups {
         }
         self.delete_with_tombstones(key, now);
         ErrorCode::NONE
+    }
+
+    /// A deletion was refused. If there is a group of that name again, it has the offsets that were to go.
+    fn bring_back(&mut self, group: Box<Group>) {
+        let stamp = group.stamp;
+        let key = match self.find(&group.id) {
+            None => self.put_in(group),
+            Some(key) => {
+                let seed = self.core.seed();
+                let again = &mut self.slab[key.slot];
+                let had = again.offsets.keys().count();
+                again.offsets.absorb(seed, group.offsets);
+                self.core.committed_offsets += again.offsets.keys().count() - had;
+                again.has_record = true;
+                key
+            }
+        };
+        self.core.writes.follow(stamp, key);
     }
 
     pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
@@ -204,11 +220,19 @@ impl Groups {
             let key = GroupKey { slot, stamp: group.stamp };
             self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
         }
+        self.core.writes.forget_deleted(belongs);
     }
 
+    /// A group that was never written goes, unless the refused deletion of an earlier one of that name has left something.
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
-        self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+        let mut group = self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+        if group.has_record || !group.offsets.is_empty() {
+            group.classic = ClassicGroup::new(&self.core, now.unix_ms);
+            let stamp = group.stamp;
+            let key = self.put_in(group);
+            self.core.writes.follow(stamp, key);
+        }
     }
 
     /// A new Empty group, with the record that says so. None: there are too many groups.
@@ -236,9 +260,13 @@ impl Groups {
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
-        let stamp = self.next_stamp;
+        group.stamp = self.next_stamp;
         self.next_stamp = self.next_stamp.wrapping_add(1);
-        group.stamp = stamp;
+        self.put_in(group)
+    }
+
+    fn put_in(&mut self, group: Box<Group>) -> GroupKey {
+        let stamp = group.stamp;
         self.core.members += group.classic.member_count();
         self.core.committed_offsets += group.offsets.keys().count();
         let hash = self.core.hash(&group.id);
@@ -278,6 +306,14 @@ impl Groups {
 
     pub(super) fn get(&self, group_id: &str) -> Option<&Group> {
         self.find(group_id).map(|key| &*self.slab[key.slot])
+    }
+
+    /// The offsets of a group that is there, or that comes back if its deletion is refused.
+    pub(super) fn offsets_mut(&mut self, key: GroupKey) -> Option<&mut OffsetTable> {
+        if self.is_there(key) {
+            return Some(&mut self.slab[key.slot].offsets);
+        }
+        self.core.writes.deleted(|group| group.stamp == key.stamp).map(|group| &mut group.offsets)
     }
 
     pub(super) fn is_there(&self, key: GroupKey) -> bool {

@@ -61,6 +61,7 @@ pub(super) struct Assigned {
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) group: GroupKey,
+    pub(super) generation_id: i32,
     pub(super) member: u32,
     pub(super) ticket: Ticket,
     pub(super) knows_skip_assignment: bool,
@@ -141,6 +142,30 @@ impl Writes {
             {
                 std::mem::swap(&mut later.before, &mut refused.before);
                 return;
+            }
+        }
+    }
+
+    /// A group whose deletion is on its way to the journal.
+    pub(super) fn deleted(&mut self, is_it: impl Fn(&Group) -> bool) -> Option<&mut Group> {
+        self.waits.iter_mut().find_map(|(_, wait)| match wait {
+            Wait::Deleted(group) if is_it(group) => Some(&mut **group),
+            _ => None,
+        })
+    }
+
+    /// These groups will not come back here, whatever becomes of their deletion.
+    pub(super) fn forget_deleted(&mut self, is_it: impl Fn(&str) -> bool) {
+        self.waits.retain(|(_, wait)| !matches!(wait, Wait::Deleted(group) if is_it(&group.id)));
+    }
+
+    /// The offsets of a group have come back, in another place: what waits for them finds them there.
+    pub(super) fn follow(&mut self, stamp: u32, key: GroupKey) {
+        for (_, wait) in &mut self.waits {
+            if let Wait::Committed { group, .. } = wait
+                && group.stamp == stamp
+            {
+                *group = key;
             }
         }
     }

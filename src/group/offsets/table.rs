@@ -156,6 +156,21 @@ impl OffsetTable {
         Some(before)
     }
 
+    /// Takes over what another table has and this one has not.
+    pub(in crate::group) fn absorb(&mut self, seed: u64, other: OffsetTable) {
+        let Some(topics) = other.0 else { return };
+        for (_, TopicOffsets { topic, topic_id, partitions }) in topics.slab.iter() {
+            for offset in partitions {
+                if self.get(seed, topic, offset.partition).is_none() {
+                    self.set(seed, topic, *topic_id, offset.clone());
+                }
+            }
+        }
+        for _ in 0..topics.unsettled {
+            self.unsettle();
+        }
+    }
+
     /// One change more that is not written yet.
     pub(in crate::group) fn unsettle(&mut self) {
         self.0.get_or_insert_default().unsettled += 1;
