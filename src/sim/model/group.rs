@@ -138,9 +138,11 @@ impl Group {
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
-        if self.generations.get(&id).is_some_and(|known| {
-            known.is_doubtful && !self.are_same(&known.leader, &joined.leader)
-        }) {
+        if self
+            .generations
+            .get(&id)
+            .is_some_and(|known| known.is_doubtful && !self.are_same(&known.leader, &joined.leader))
+        {
             self.generations.remove(&id);
         }
         self.generations.entry(id).or_insert_with(|| Generation {

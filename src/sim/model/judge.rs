@@ -272,7 +272,8 @@ impl Model {
         }
         let unix_ms = self.unix_ms.1;
         let (group_id, group) = (&asked.group_id, self.group(&asked.group_id));
-        let mut unseen: Vec<_> = if asked.rows.is_none() && is_complete { group.trails.keys().cloned().collect() } else { Vec::new() };
+        let mut unseen: Vec<_> =
+            if asked.rows.is_none() && is_complete { group.trails.keys().cloned().collect() } else { Vec::new() };
         for (key, error, shown) in rows {
             unseen.retain(|other| *other != key);
             if !error.is_none() {
@@ -376,7 +377,8 @@ impl Model {
 
     fn judge_delete_topics(&mut self, response: &DeleteTopicsResponse<'_>) -> Judged {
         for row in response.responses.iter() {
-            let name = row.name.as_deref().map(Into::into).or_else(|| self.cluster.name_of(&TopicName::Id(row.topic_id)));
+            let name =
+                row.name.as_deref().map(Into::into).or_else(|| self.cluster.name_of(&TopicName::Id(row.topic_id)));
             if let Some(name) = name {
                 self.cluster.deletion_answered(&name, row.topic_id, ErrorCode(row.error_code));
             }
