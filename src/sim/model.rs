@@ -273,7 +273,6 @@ impl Model {
     }
 
     /// A write of a core's journal was refused: what was not promised may be undone.
-    #[allow(dead_code)]
     pub(super) fn write_failed(&mut self) {
         for group in self.groups.values_mut() {
             group.may_begin_again = true;
