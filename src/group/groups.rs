@@ -28,6 +28,8 @@ pub struct Groups {
     /// [`limits::GROUPS_MAX`], less in tests.
     pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
+    /// Deleted groups that are there again, because their deletion was refused.
+    pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
 }
@@ -50,8 +52,6 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// At a start: its own record was read, not only offsets.
-    pub(super) has_record: bool,
 }
 
 /// [`Groups::advance`] takes so many steps of the timer wheel at a time.
@@ -69,6 +69,7 @@ impl Groups {
             next_stamp: 0,
             groups_max: limits::GROUPS_MAX,
             sweep,
+            came_back: 0,
             loading: Vec::new(),
         }
     }
@@ -148,7 +149,7 @@ impl Groups {
                 Wait::Assigned(assigned) => {
                     if self.is_there(assigned.group) {
                         self.with(assigned.group, now, |group, turn| {
-                            group.classic.assignments_ended(&assigned, result, turn);
+                            group.classic.assignments_ended(*assigned, result, turn);
                         });
                     }
                 }
@@ -170,6 +171,7 @@ impl Groups {
                 Wait::Deleted(group) => {
                     if result.is_err() && self.find(&group.id).is_none() {
                         self.insert(group);
+                        self.came_back += 1;
                     }
                 }
             }
@@ -213,7 +215,9 @@ impl Groups {
     /// A new Empty group, with the record that says so. None: there are too many groups.
     pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
         let key = self.create(group_id, now.unix_ms)?;
-        let group_id = self.slab[key.slot].id.clone();
+        let created = &mut self.slab[key.slot];
+        created.classic.is_written = true;
+        let group_id = created.id.clone();
         let group = Rc::new(GroupMetadata::empty(now.unix_ms));
         self.core.writes.push(Record::GroupMetadata { group_id, group });
         self.core.writes.wait(Wait::Created(key));
@@ -231,7 +235,7 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_record: false }))
+        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
