@@ -48,8 +48,7 @@ fn append(group: &Group, records: &mut Vec<Record>) {
     }
     for topic in group.offsets.topics() {
         for offset in topic.partitions() {
-            let key =
-                OffsetKey { group_id: group.id.clone(), topic: topic.topic.clone(), partition: offset.partition };
+            let key = OffsetKey { group_id: group.id.clone(), topic: topic.topic.clone(), partition: offset.partition };
             records.push(Record::OffsetCommit { key, offset: offset.as_committed(topic.topic_id) });
         }
     }

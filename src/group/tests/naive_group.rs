@@ -442,7 +442,8 @@ impl Group {
 
     /// What the journal now says of the group.
     fn save(&mut self) {
-        let mut saved = Group { durable: None, unsaved: None, pending: Vec::new(), phase_deadline: None, ..self.clone() };
+        let mut saved =
+            Group { durable: None, unsaved: None, pending: Vec::new(), phase_deadline: None, ..self.clone() };
         let protocol = self.protocol.clone().unwrap_or_default();
         saved.state = if saved.members.is_empty() { State::Empty } else { State::Stable };
         for member in &mut saved.members {
