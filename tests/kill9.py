@@ -57,6 +57,7 @@ class Server:
         command = [self.options.server, "serve", "--cores", str(cores), "--listen", "127.0.0.1:%d" % self.port,
                    "--data-dir", os.path.join(self.folder, "data"), "--topic", "%s:%d" % (TOPIC, PARTITIONS),
                    "--set", "rallypoint.journal.segment.bytes=65536", "--set", "group.initial.rebalance.delay.ms=0"]
+        command += [word for setting in self.options.set for word in ("--set", setting)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
     def kill(self):
@@ -85,7 +86,7 @@ class Server:
 
     def identity(self):
         with Conn("127.0.0.1", self.port, timeout=10) as conn:
-            answer = conn.call("Metadata", 12, Topics=[{"Name": TOPIC, "TopicId": bytes(16)}])
+            answer = conn.call("Metadata", 12, Topics=[{"Name": TOPIC}])
         return answer["ClusterId"], answer["Topics"][0]["TopicId"], sorted(b["NodeId"] for b in answer["Brokers"])
 
 
@@ -169,7 +170,7 @@ class Rebalancer(threading.Thread):
 def joined(conn, group, instance):
     version = 5 if instance else 3
     answer = retried(lambda: conn.call(
-        "JoinGroup", version, GroupId=group, SessionTimeoutMs=300_000, RebalanceTimeoutMs=1_000, MemberId="",
+        "JoinGroup", version, GroupId=group, SessionTimeoutMs=300_000, RebalanceTimeoutMs=50, MemberId="",
         GroupInstanceId=instance, ProtocolType="consumer", Protocols=[{"Name": "range", "Metadata": b""}]),
         lambda answer: answer["ErrorCode"])
     if answer["ErrorCode"] != 0:
@@ -199,6 +200,8 @@ def make_members(server):
 def check_members(server, members):
     for group, (member, assignment) in members.items():
         with server.coordinator(group) as conn:
+            # While the group is loaded, a SyncGroup is told to start over.
+            fetched(conn, group)
             answer = synced(conn, group, member, None)
             if (answer["ErrorCode"], bytes(answer["Assignment"])) != (0, assignment):
                 raise Fault("%s: %s instead of %s" % (group, answer, assignment))
@@ -208,12 +211,15 @@ def check_members(server, members):
                 raise Fault("Heartbeat of %s: error %d" % (group, beat["ErrorCode"]))
 
 
+def fetched(conn, group):
+    return retried(lambda: conn.call("OffsetFetch", 5, GroupId=group, Topics=[
+        {"Name": TOPIC, "PartitionIndexes": list(range(PARTITIONS))}]), lambda answer: answer["ErrorCode"])
+
+
 def check_offsets(server, groups, state):
     for group in groups:
         with server.coordinator(group) as conn:
-            partitions = list(range(PARTITIONS))
-            answer = retried(lambda: conn.call("OffsetFetch", 5, GroupId=group, Topics=[
-                {"Name": TOPIC, "PartitionIndexes": partitions}]), lambda answer: answer["ErrorCode"])
+            answer = fetched(conn, group)
         for row in answer["Topics"][0]["Partitions"]:
             key, found = (group, row["PartitionIndex"]), row["CommittedOffset"]
             acknowledged, sent = state[key]
@@ -262,6 +268,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1.5, help="most that a round lasts")
     parser.add_argument("--connections", type=int, default=4, help="that commit")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for the server")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of what is random here")
     options = parser.parse_args()
     random.seed(options.seed)
@@ -280,9 +287,10 @@ def main():
         except (Fault, WireError, OSError) as fault:
             failed += 1
             print("round %d, %d cores, seed %d: %s: %s" % (number, cores, options.seed, type(fault).__name__, fault))
-            if server.process and server.process.poll() is None:
-                server.kill()
             break
+        finally:
+            if server.process.poll() is None:
+                server.kill()
     print("%d commits were acknowledged, %d generations completed" % (known["commits"], known["rebalances"]))
     if failed:
         print("kept: %s" % folder)
