@@ -28,6 +28,8 @@ pub struct Groups {
     /// [`limits::GROUPS_MAX`], less in tests.
     pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
+    /// Deleted groups that are there again, because their deletion was refused.
+    pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
 }
@@ -50,8 +52,8 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// The journal knows more of it than offsets: at a start, and after a deletion that was refused.
-    pub(super) has_record: bool,
+    /// The journal has a record of an earlier group of this name, whose deletion was refused.
+    has_older_record: bool,
 }
 
 /// [`Groups::advance`] takes so many steps of the timer wheel at a time.
@@ -69,6 +71,7 @@ impl Groups {
             next_stamp: 0,
             groups_max: limits::GROUPS_MAX,
             sweep,
+            came_back: 0,
             loading: Vec::new(),
         }
     }
@@ -149,7 +152,7 @@ impl Groups {
                 Wait::Assigned(assigned) => {
                     if self.is_there(assigned.group) {
                         self.with(assigned.group, now, |group, turn| {
-                            group.classic.assignments_ended(&assigned, result, turn);
+                            group.classic.assignments_ended(*assigned, result, turn);
                         });
                     }
                 }
@@ -169,6 +172,7 @@ impl Groups {
                 Wait::Deleted(group) => {
                     if result.is_err() {
                         self.bring_back(group);
+                        self.came_back += 1;
                     }
                 }
             }
@@ -196,7 +200,7 @@ impl Groups {
                 let had = again.offsets.keys().count();
                 again.offsets.absorb(seed, group.offsets);
                 self.core.committed_offsets += again.offsets.keys().count() - had;
-                again.has_record = true;
+                again.has_older_record = true;
                 key
             }
         };
@@ -227,8 +231,9 @@ impl Groups {
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
         let mut group = self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
-        if group.has_record || !group.offsets.is_empty() {
+        if group.has_older_record || !group.offsets.is_empty() {
             group.classic = ClassicGroup::new(&self.core, now.unix_ms);
+            group.classic.is_written = group.has_older_record;
             let stamp = group.stamp;
             let key = self.put_in(group);
             self.core.writes.follow(stamp, key);
@@ -238,7 +243,9 @@ impl Groups {
     /// A new Empty group, with the record that says so. None: there are too many groups.
     pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
         let key = self.create(group_id, now.unix_ms)?;
-        let group_id = self.slab[key.slot].id.clone();
+        let created = &mut self.slab[key.slot];
+        created.classic.is_written = true;
+        let group_id = created.id.clone();
         let group = Rc::new(GroupMetadata::empty(now.unix_ms));
         self.core.writes.push(Record::GroupMetadata { group_id, group });
         self.core.writes.wait(Wait::Created(key));
@@ -256,7 +263,7 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_record: false }))
+        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_older_record: false }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
