@@ -46,7 +46,7 @@ pub(super) fn handle(
 fn all_disabled(request: &DeleteTopicsRequest<'_>, version: Version) -> Vec<DeletedTopic> {
     let error_code = if version.number < 3 { ErrorCode::INVALID_REQUEST } else { ErrorCode::TOPIC_DELETION_DISABLED };
     let answer = |(name, id): (Option<String>, Option<TopicId>)| DeletedTopic {
-        name: name.map(Into::into),
+        name,
         id: id.unwrap_or_default(),
         error_code,
         error_message: None,
