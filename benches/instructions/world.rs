@@ -1,7 +1,6 @@
 //! A server of one core without sockets, in which one consumer has joined its group and committed.
 
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use rallypoint::auth::AllowAll;
@@ -12,8 +11,10 @@ use rallypoint::control::{Control, Views};
 use rallypoint::group::{Groups, Ids};
 use rallypoint::journal::store::MemoryStore;
 use rallypoint::shard::mailbox::{Mailboxes, Wake};
-use rallypoint::shard::service::{ConnectionId, JournalPosition, ListenerIndex, Network, Service, Session, Verdict};
-use rallypoint::shard::{Owner, Shard, ShardParts};
+use rallypoint::shard::service::{
+    ConnectionId, FileWrite, JournalPosition, ListenerIndex, Network, Service, Session, Verdict,
+};
+use rallypoint::shard::{Journal, Owner, Shard, ShardParts};
 use rallypoint::wire::find_coordinator::FindCoordinatorRequest;
 use rallypoint::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
 use rallypoint::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
@@ -48,8 +49,10 @@ impl Network for Paper {
 
     fn durable(&mut self, _: JournalPosition) {}
 
-    fn write_and_sync(&mut self, _: RawFd, _: u64, _: Vec<u8>, token: u64) {
-        self.writes.push(token);
+    fn failed(&mut self, _: JournalPosition, _: JournalPosition) {}
+
+    fn write(&mut self, write: FileWrite) {
+        self.writes.push(write.token);
     }
 }
 
@@ -103,7 +106,8 @@ impl World {
             mailboxes: Mailboxes::new(vec![Arc::new(|| {}) as Wake]),
             owner: Some(Owner { control, file: 0 }),
             groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(CountedIds(0)), now),
-            store: Box::new(MemoryStore::default()),
+            journal: Journal::Open(Box::new(MemoryStore::default())),
+            run_job: Box::new(|_| unreachable!("memory has no files")),
             authorizer: Box::new(AllowAll),
             metrics: Arc::default(),
         };
@@ -123,9 +127,9 @@ impl World {
     /// One turn of the core.
     pub(crate) fn turn(&mut self) {
         self.shard.begin(self.now);
-        self.shard.turn(self.now, &mut self.network);
+        self.shard.turn(self.now, &mut self.network).expect("nothing fails");
         for token in std::mem::take(&mut self.network.writes) {
-            self.shard.synced(token, Ok(()));
+            self.shard.written(token, Ok(()));
         }
     }
 

@@ -65,7 +65,7 @@ fn plan(shard: &Shard, context: &RequestContext<'_>, request: &FetchRequest<'_>)
     let max_bytes = at_least_zero(request.max_bytes).min(limits::FETCH_RESPONSE_MAX_BYTES);
     Fetch {
         version: context.version.number,
-        correlation_id: context.correlation_id,
+        correlation_id: context.correlation_id(),
         listener: context.session.listener,
         min_bytes: at_least_zero(request.min_bytes).min(max_bytes),
         max_bytes,
