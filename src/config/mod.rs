@@ -52,6 +52,8 @@ pub struct Settings {
     pub journal_mode: Durability,
     /// `socket.request.max.bytes`.
     pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`, over all cores.
+    pub queued_requests_max_bytes: usize,
     /// `max.connections`, over all cores.
     pub max_connections: usize,
     /// `max.connections.per.ip`, over all cores.
@@ -136,6 +138,7 @@ impl Default for Settings {
             records_per_partition: 1_000,
             journal_mode: Durability::Fsync,
             request_max_bytes: crate::limits::REQUEST_MAX_BYTES,
+            queued_requests_max_bytes: crate::limits::QUEUED_REQUESTS_MAX_BYTES,
             max_connections: i32::MAX as usize,
             max_connections_per_ip: i32::MAX as usize,
             connections_max_idle_ms: 600_000,

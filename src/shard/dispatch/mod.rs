@@ -25,13 +25,14 @@ mod sync_group;
 
 use super::Shard;
 use super::context::RequestContext;
-use super::service::{ConnectionId, Session, Verdict};
+use super::service::{ConnectionId, OVERSIZED_REPLY, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
 pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
 pub(super) use offset_commit::JudgedCommit;
 pub(super) use sync_group::write_parked as write_synced;
 
+use crate::limits::REQUEST_OF_ROWS_MAX_BYTES;
 use crate::metrics::CoreMetrics;
 use crate::wire::versions;
 use crate::wire::{ApiKey, Cursor, FrameStart, HeaderView, Malformed, Prefix, ResponseHeader, Wire, Writer};
@@ -50,12 +51,25 @@ pub(super) fn request(
         Err(reason) => return Verdict::Close(reason.into()),
     };
     shard.metrics.api_requests.count(api.number());
+    if frame.len() > largest(api) {
+        let (name, bytes, most) = (api.name(), frame.len(), largest(api));
+        return Verdict::Close(format!("oversized {name}: {bytes} bytes, {most} allowed").into());
+    }
     match execute(shard, connection, session, api, version, frame, replies) {
         Ok(verdict) => verdict,
         Err(malformed) => {
             shard.metrics.malformed.count(malformed.what);
             Verdict::Close(format!("malformed {} v{version}: {malformed}", api.name()).into())
         }
+    }
+}
+
+/// The largest request of an API. What members say of themselves and assign to each other is a few large values; everything
+/// else is rows, which take their time one by one while all others of the core wait.
+fn largest(api: ApiKey) -> usize {
+    match api {
+        ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Produce => usize::MAX,
+        _ => REQUEST_OF_ROWS_MAX_BYTES,
     }
 }
 
@@ -72,14 +86,21 @@ pub(super) fn reply_frame(
     let start = writer.begin_frame();
     ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
     body(&mut writer);
-    end_reply(metrics, writer, start);
+    // Without a reply the connection is closed.
+    let _is_whole = end_reply(metrics, writer, start);
 }
 
-fn end_reply(metrics: &CoreMetrics, mut writer: Writer<'_>, start: FrameStart) {
+/// False if the reply is too large, and gone.
+fn end_reply(metrics: &CoreMetrics, mut writer: Writer<'_>, start: FrameStart) -> bool {
+    if writer.is_full() {
+        writer.abandon_frame(start);
+        return false;
+    }
     writer.end_frame(start);
     if writer.first_error() != 0 {
         metrics.api_errors.count(writer.first_error());
     }
+    true
 }
 
 /// The API and version of a frame, if they are served. As in Kafka there is no error answer to others: which layout should
@@ -117,7 +138,11 @@ fn execute(
     match verdict {
         // No answer has an empty body: there is none then (Produce with acks 0).
         Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
-        Ok(Verdict::Answered | Verdict::Durable(_)) => end_reply(&shard.metrics, writer, start),
+        Ok(Verdict::Answered | Verdict::Durable(_)) => {
+            if !end_reply(&shard.metrics, writer, start) {
+                return Ok(Verdict::Close(OVERSIZED_REPLY.into()));
+            }
+        }
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
     verdict
