@@ -16,6 +16,7 @@ use std::sync::Arc;
 use self::context::RequestContext;
 use self::control_port::ControlPort;
 pub use self::control_port::{Mail, Owner};
+use self::dispatch::JudgedCommit;
 use self::fetches::WaitingFetches;
 pub use self::journal::{Journal, RunJob};
 use self::mailbox::Mailboxes;
@@ -86,6 +87,7 @@ pub struct Shard {
     snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
+    judged_commits: Vec<JudgedCommit>,
     api_versions: Vec<ApiVersion>,
     now: Now,
 }
@@ -113,6 +115,7 @@ impl Shard {
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
             codes: Vec::new(),
+            judged_commits: Vec::new(),
             api_versions: dispatch::served_apis(),
             now,
         }
@@ -148,9 +151,9 @@ impl Shard {
         self.views.catalogue(self.guard())
     }
 
-    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue) {
+    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue, &dyn Authorizer) {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
-        (&mut self.groups, self.views.catalogue(guard))
+        (&mut self.groups, self.views.catalogue(guard), &*self.authorizer)
     }
 
     /// The offsets partition of a group, if this core coordinates it.
