@@ -30,6 +30,8 @@ pub(super) struct Storage {
     /// Work on files that cores have asked for, in order.
     jobs: Jobs,
     lock: Option<Arc<dyn Lock>>,
+    /// Files cannot grow.
+    pub(super) is_full: bool,
 }
 
 type Jobs = Rc<RefCell<Vec<(usize, Job)>>>;
@@ -55,7 +57,7 @@ pub(super) struct Begun {
 impl Storage {
     pub(super) fn new(settings: StreamSettings) -> Storage {
         let (log, disk, jobs) = (LogFile::new(), MemoryDisk::default(), Jobs::default());
-        Storage { log, disk, settings, jobs, lock: None }
+        Storage { log, disk, settings, jobs, lock: None, is_full: false }
     }
 
     /// Opens the journal: for each core, what `led` says that it leads.
@@ -97,10 +99,14 @@ impl Storage {
         std::mem::take(&mut *self.jobs.borrow_mut())
     }
 
-    /// Does such work; nothing if the power fails meanwhile.
-    pub(super) fn run(&mut self, job: Job) -> Option<JobDone> {
-        let done = job.run(&self.disk);
-        (!self.disk.is_off()).then_some(done)
+    /// Does such work.
+    pub(super) fn run(&mut self, job: Job) -> JobDone {
+        job.run(&self.disk)
+    }
+
+    /// Whether the power has failed.
+    pub(super) fn is_off(&self) -> bool {
+        self.disk.is_off()
     }
 
     /// Begins a write. What is written can be lost until the write is complete.
@@ -160,6 +166,7 @@ impl Storage {
 
     /// Files cannot grow, or can again.
     pub(super) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
         self.disk.set_capacity(is_full.then_some(0));
     }
 
@@ -172,5 +179,6 @@ impl Storage {
             End::Killed => self.disk.killed(),
             End::PowerFailure => self.disk.crash(&mut |bound| random.below(bound)),
         };
+        self.set_full(self.is_full);
     }
 }

@@ -283,6 +283,9 @@ impl World {
             let took_us = self.disk_us();
             self.after(took_us, Event::Job { incarnation, core, job });
         }
+        if self.ends_without_power() {
+            return;
+        }
         for woken in self.machine.take_woken() {
             self.wake_core(woken);
         }
@@ -327,8 +330,19 @@ impl World {
         }
         let (token, fails) = (write.token, self.fails_write());
         let result = self.machine.storage.complete(write, fails, &mut self.breaks, &mut self.random);
-        self.machine.cores[core].inbox.push(Incoming::Written(token, result));
-        self.wake_core(core);
+        if !self.ends_without_power() {
+            self.machine.cores[core].inbox.push(Incoming::Written(token, result));
+            self.wake_core(core);
+        }
+    }
+
+    /// Ends the process if the power has failed.
+    fn ends_without_power(&mut self) -> bool {
+        let is_off = self.machine.storage.is_off();
+        if is_off {
+            self.end_process(End::PowerFailure);
+        }
+        is_off
     }
 
     fn run_job(&mut self, incarnation: u64, core: usize, job: Job) {
@@ -339,12 +353,10 @@ impl World {
             let steps = self.random.below(8);
             self.machine.storage.fail_power_after(steps);
         }
-        match self.machine.storage.run(job) {
-            Some(done) => {
-                self.machine.tell_done(core, done);
-                self.wake_core(core);
-            }
-            None => self.end_process(End::PowerFailure),
+        let done = self.machine.storage.run(job);
+        if !self.ends_without_power() {
+            self.machine.tell_done(core, done);
+            self.wake_core(core);
         }
     }
 
@@ -356,8 +368,14 @@ impl World {
         let now = self.now();
         self.model.trace.note(now, || format!("start with {cores} cores"));
         self.has_failed_disk = false;
-        if let Err(what) = self.machine.start(cores, now, &mut self.breaks, &mut self.random) {
-            return self.model.fault(what);
+        match self.machine.start(cores, now, &mut self.breaks, &mut self.random) {
+            Ok(()) => {}
+            // Its owner makes room, and tries again.
+            Err(_) if self.machine.storage.is_full => {
+                self.machine.end(End::Killed, &mut self.random);
+                return self.after(1_000_000, Event::Start);
+            }
+            Err(what) => return self.model.fault(what),
         }
         (0..cores).for_each(|core| self.wake_core(core));
     }
