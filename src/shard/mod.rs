@@ -202,6 +202,7 @@ impl Shard {
         self.metrics.group_members.set(census.members as u64);
         self.metrics.committed_offsets.set(census.offsets as u64);
         self.metrics.leadership_epoch.set(self.table().epoch);
+        self.publish_journal_metrics();
     }
 }
 
