@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{Format, ServeArguments};
+use crate::sim::SimArguments;
 
 /// What the user wants.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub enum Command {
         /// With what it was built from and for.
         verbose: bool,
     },
+    /// Simulate the server.
+    Sim(SimArguments),
     /// Print a completion script.
     Completions(Shell),
 }
@@ -76,6 +79,11 @@ enum Verb {
     /// List all properties, or show what `serve` with the same options would use
     Config(ConfigArguments),
 
+    /// Simulate the server's code with clients, a network and a disk that fail, and look whether it keeps its promises
+    ///
+    /// Each seed is a world of its own. A seed that fails prints one line that repeats it; the exit status is not 0 then.
+    Sim(SimArguments),
+
     /// Print a completion script for a shell
     ///
     /// For bash: rallypoint completions bash > /etc/bash_completion.d/rallypoint
@@ -115,6 +123,7 @@ fn command(line: CommandLine) -> Command {
         Some(Verb::Check(arguments)) => Command::Check(arguments),
         Some(Verb::Config(config)) if config.list => Command::ListProperties(config.format),
         Some(Verb::Config(config)) => Command::ShowConfig { arguments: config.arguments, all: config.all },
+        Some(Verb::Sim(arguments)) => Command::Sim(arguments),
         Some(Verb::Completions { shell }) => Command::Completions(shell),
         None => CommandLine::command().error(clap::error::ErrorKind::MissingSubcommand, "what shall it do?").exit(),
     }

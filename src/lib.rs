@@ -5,7 +5,8 @@
 //! Layers, each seeing only those to its left:
 //!
 //! ```text
-//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> ring, journal -> config -> control, shard -> preflight -> net -> main
+//! errors, limits, clock, ids -> wire, group, leadership, topics, auth -> metrics -> ring, journal -> config
+//!     -> control, shard -> preflight -> net -> main
 //! ```
 //!
 //! - [`wire`] turns bytes into borrowed views of requests, and replies into bytes. No allocation to parse.
@@ -13,6 +14,7 @@
 //! - [`leadership`] says which node leads which offsets partition, in an epoch-published table.
 //! - [`topics`] is the catalogue of topics and the records that they seem to hold.
 //! - [`auth`] answers whether a principal may do what it asks.
+//! - [`metrics`] is what each core counts, and the page of it for whoever watches.
 //! - [`journal`] keeps what was promised.
 //! - [`control`] owns what belongs to no group: cluster id, node ids, topics. Core 0 is its one owner.
 //! - [`shard`] is what one core owns; `shard::dispatch` alone turns a view of `wire` into a call of `group`.
@@ -31,11 +33,13 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod errors;
+pub mod fleet;
 pub mod group;
 pub mod ids;
 pub mod journal;
 pub mod leadership;
 pub mod limits;
+pub mod metrics;
 #[cfg(feature = "server")]
 pub mod net;
 #[cfg(feature = "server")]
@@ -45,5 +49,6 @@ pub mod ring;
 #[cfg(feature = "server")]
 pub mod serve;
 pub mod shard;
+pub mod sim;
 pub mod topics;
 pub mod wire;

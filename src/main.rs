@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use rallypoint::cli::{self, Command};
 use rallypoint::config::{self, ConfigError, ServeArguments};
 use rallypoint::preflight;
+use rallypoint::sim::{SimArguments, Summary};
 
 /// The options or the file are wrong (as clap's own mistakes).
 const WRONG_USE: u8 = 2;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(&error),
         },
         Command::Version { verbose } => print(&format!("{}\n", cli::version(verbose))),
+        Command::Sim(arguments) => sim(&arguments),
         Command::Completions(shell) => {
             let mut script = Vec::new();
             cli::write_completions(shell, &mut script);
@@ -55,6 +57,14 @@ fn check(arguments: &ServeArguments) -> ExitCode {
         }
         Err(error) => refuse(&error),
     }
+}
+
+fn sim(arguments: &SimArguments) -> ExitCode {
+    let summary = rallypoint::sim::run(arguments, |_, _| {});
+    let Summary { seeds, requests, simulated_ms, failed } = summary;
+    let seconds = simulated_ms / 1_000;
+    print(&format!("{seeds} seeds, {requests} requests, {seconds} s of simulated time, {failed} seeds failed\n"));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn serve(arguments: &ServeArguments) -> ExitCode {

@@ -6,7 +6,6 @@ mod net_support;
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,10 @@ use net_support::{Echo, framed, serve, serve_scripted, stop};
 use rallypoint::net::ServerSettings;
 use rallypoint::preflight;
 use rallypoint::ring::RingSettings;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
+
+const SHORTLY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The tests want most of the descriptors that there are.
 static DESCRIPTORS: Mutex<()> = Mutex::new(());
@@ -31,7 +33,7 @@ fn fleet_size(wanted: usize) -> usize {
 fn connect_all(count: usize, address: SocketAddr, within: Duration) -> Vec<Socket> {
     let by = Instant::now() + within;
     let sockets: Vec<Socket> = (0..count).map(|number| begin(number, address)).collect();
-    when_ready(&sockets, libc::POLLOUT, by, |socket| {
+    when_ready(&sockets, PollFlags::OUT, by, |socket| {
         let error = socket.take_error().expect("an option can be read");
         assert!(error.is_none(), "{error:?}");
         true
@@ -52,19 +54,14 @@ fn begin(number: usize, address: SocketAddr) -> Socket {
 }
 
 /// Calls `each` for sockets that are ready, until it has said of all that they are done.
-fn when_ready(sockets: &[Socket], events: i16, by: Instant, mut each: impl FnMut(&Socket) -> bool) {
-    let poll = |socket: &Socket| libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    let mut waiting: Vec<(&Socket, libc::pollfd)> = sockets.iter().map(|socket| (socket, poll(socket))).collect();
+fn when_ready(sockets: &[Socket], events: PollFlags, by: Instant, mut each: impl FnMut(&Socket) -> bool) {
+    let mut waiting: Vec<&Socket> = sockets.iter().collect();
     while !waiting.is_empty() {
         assert!(Instant::now() < by, "{} of {} sockets are not done in time", waiting.len(), sockets.len());
-        let mut polled: Vec<libc::pollfd> = waiting.iter().map(|(_, poll)| *poll).collect();
-        // SAFETY: the array is as long as said.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 100) };
-        let mut states = polled.iter();
-        waiting.retain(|(socket, _)| {
-            let is_ready = states.next().is_some_and(|state| state.revents != 0);
-            !(is_ready && each(socket))
-        });
+        let mut polled: Vec<PollFd<'_>> = waiting.iter().map(|socket| PollFd::new(*socket, events)).collect();
+        poll(&mut polled, Some(&SHORTLY)).expect("sockets can be polled");
+        let mut is_ready = polled.iter().map(|state| !state.revents().is_empty());
+        waiting.retain(|socket| !(is_ready.next() == Some(true) && each(socket)));
     }
 }
 
@@ -112,7 +109,7 @@ fn answer_fleet(count: usize, buffers: u16) -> u64 {
     }
     drop(thaw);
     let began = Instant::now();
-    when_ready(&fleet, libc::POLLIN, began + Duration::from_secs(5), |mut socket| {
+    when_ready(&fleet, PollFlags::IN, began + Duration::from_secs(5), |mut socket| {
         let mut reply = [0; 128];
         let size = socket.read(&mut reply).expect("a reply");
         assert_eq!(reply[..size], request);

@@ -13,7 +13,7 @@ use net_support::{ANY, Client, Echo, PATIENCE, append, framed, serve, serve_scri
 use rallypoint::clock::Now;
 use rallypoint::net::{CoreFailure, CorePlan, ServerSettings, StartError, start};
 use rallypoint::ring::{RingSettings, Waker};
-use rallypoint::shard::service::{ConnectionId, Network, Service, Session, Verdict};
+use rallypoint::shard::service::{ConnectionId, Network, Service, Session, Verdict, WriteFailure};
 
 /// Answers with what it knows of the peer, turns every 50 ms, and panics when asked to.
 #[derive(Default)]
@@ -33,13 +33,14 @@ impl Service for Nosy {
 
     fn closed(&mut self, _: ConnectionId) {}
 
-    fn synced(&mut self, _: u64, _: io::Result<()>) {}
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
 
-    fn turn(&mut self, now: Now, _: &mut dyn Network) {
+    fn turn(&mut self, now: Now, _: &mut dyn Network) -> io::Result<()> {
         if now.monotonic_ms >= self.deadline_ms {
             self.turns_due.lock().expect("nobody panics").push(now.monotonic_ms - self.deadline_ms);
             self.deadline_ms = now.monotonic_ms + 50;
         }
+        Ok(())
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -41,19 +41,19 @@ fn writes_are_synced_and_failures_told() {
     let mut file = tempfile::tempfile().expect("a file");
     let data: Vec<u8> = (0..3_000_000u32).map(|index| (index % 253) as u8).collect();
     script.tell(Command::Write(file.as_raw_fd(), 4096, data.clone(), 7));
-    assert_eq!(script.next(), Report::Synced(7, Ok(())));
+    assert_eq!(script.next(), Report::Written(7, Ok(())));
     script.tell(Command::Write(file.as_raw_fd(), 0, vec![1; 4096], 8));
-    assert_eq!(script.next(), Report::Synced(8, Ok(())));
+    assert_eq!(script.next(), Report::Written(8, Ok(())));
     let mut written = Vec::new();
     file.read_to_end(&mut written).expect("the file can be read");
     assert!(written[..4096] == [1; 4096] && written[4096..] == data);
 
     let read_only = std::fs::File::open("/dev/null").expect("it exists");
     script.tell(Command::Write(read_only.as_raw_fd(), 0, vec![1; 10], 9));
-    assert!(matches!(script.next(), Report::Synced(9, Err(_))));
+    assert!(matches!(script.next(), Report::Written(9, Err(_))));
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it exists");
     script.tell(Command::Write(full.as_raw_fd(), 0, vec![1; 10], 10));
-    assert_eq!(script.next(), Report::Synced(10, Err(std::io::ErrorKind::StorageFull)));
+    assert_eq!(script.next(), Report::Written(10, Err(std::io::ErrorKind::StorageFull)));
     stop(server);
 }
 

@@ -27,6 +27,10 @@ pub struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
 
+    /// Where to serve metrics over HTTP, for Prometheus; nowhere unless told
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
+
     /// A topic that exists from the start on, with num.partitions partitions unless told; may be repeated
     #[arg(long, value_name = "NAME[:PARTITIONS]")]
     pub topic: Vec<String>,

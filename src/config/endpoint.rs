@@ -36,16 +36,22 @@ impl Endpoint {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
             return Err("the name of a listener is of letters, digits and _".to_owned());
         }
-        let Some((host, port)) = address.trim().rsplit_once(':') else {
-            return Err("the port is missing".to_owned());
-        };
-        let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port (1 to 65535)"))?;
-        if port == 0 {
-            return Err("port 0 is not allowed: clients could not be told which one it became".to_owned());
-        }
-        let host = if host.is_empty() { "0.0.0.0".to_owned() } else { parse_host(host)? };
+        let (host, port) = parse_address(address)?;
         Ok(Endpoint { name, host, port })
     }
+}
+
+/// Reads `HOST:PORT`; an empty host is all addresses.
+pub(super) fn parse_address(text: &str) -> Result<(String, u16), String> {
+    let Some((host, port)) = text.trim().rsplit_once(':') else {
+        return Err("the port is missing".to_owned());
+    };
+    let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port (1 to 65535)"))?;
+    if port == 0 {
+        return Err("port 0 is not allowed: clients could not be told which one it became".to_owned());
+    }
+    let host = if host.is_empty() { "0.0.0.0".to_owned() } else { parse_host(host)? };
+    Ok((host, port))
 }
 
 impl fmt::Display for Endpoint {

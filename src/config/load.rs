@@ -9,7 +9,7 @@ use super::keys::{self, Effect, Key};
 use super::origin::{ConfigError, Notice, Origin, Problem};
 use super::refuse::{self, Treatment};
 use super::value::Value;
-use super::{Settings, check, kafka_keys, listeners, ports, properties, topics};
+use super::{Settings, check, endpoint, kafka_keys, listeners, ports, properties, topics};
 
 /// What a server is to do, and what its owner should know about that.
 #[derive(Clone, Debug)]
@@ -63,6 +63,7 @@ fn load_text(arguments: &ServeArguments, file: Option<(&Path, &[u8])>) -> Result
         }
     }
     settings.node_id = values.int("node.id");
+    settings.metrics = compose_metrics(&values, &mut problems);
     settings.topics = topics::compose(&values, &mut problems);
     settings.listeners = listeners::compose(&values, arguments, &mut notices, &mut problems);
     if problems.is_empty()
@@ -76,6 +77,19 @@ fn load_text(arguments: &ServeArguments, file: Option<(&Path, &[u8])>) -> Result
     }
     let effective = values.0.into_iter().map(|(key, value, origin)| (key.property, value, origin)).collect();
     Ok(Loaded { settings, notices, effective })
+}
+
+fn compose_metrics(values: &Values, problems: &mut Vec<Problem>) -> Option<(String, u16)> {
+    const PROPERTY: &str = "rallypoint.metrics.listen";
+    let text = values.get(PROPERTY)?.text();
+    match endpoint::parse_address(text) {
+        Ok(address) => Some(address),
+        Err(what) => {
+            problems
+                .push(Problem { origin: values.origin(PROPERTY), message: format!("{PROPERTY}: `{text}`: {what}") });
+            None
+        }
+    }
 }
 
 fn warn_of_values(values: &Values, notices: &mut Vec<Notice>) {
@@ -131,6 +145,9 @@ impl Draft {
         }
         if let Some(dir) = &arguments.data_dir {
             self.add("log.dirs".into(), dir.clone(), Origin::Flag("--data-dir"));
+        }
+        if let Some(address) = &arguments.metrics {
+            self.add("rallypoint.metrics.listen".into(), address.clone(), Origin::Flag("--metrics"));
         }
         if !arguments.topic.is_empty() {
             self.add("rallypoint.topics".into(), arguments.topic.join(","), Origin::Flag("--topic"));

@@ -4,6 +4,15 @@ use super::*;
 use crate::config::{DeclaredTopic, Listener};
 use crate::limits::{CORES_MAX, LISTENERS_MAX};
 
+#[test]
+fn metrics_are_served_where_one_says() {
+    assert_eq!(settings("", &[]).metrics, None);
+    assert_eq!(settings("", &["--metrics", "[::1]:9100"]).metrics, Some(("::1".to_owned(), 9_100)));
+    assert_eq!(settings("rallypoint.metrics.listen=:9100", &[]).metrics, Some(("0.0.0.0".to_owned(), 9_100)));
+    let found = problems("", &["--metrics", "localhost"]);
+    assert_eq!(found, ["--metrics: rallypoint.metrics.listen: `localhost`: the port is missing"]);
+}
+
 fn options(words: &[&str]) -> ServeArguments {
     #[derive(clap::Parser)]
     struct Line {

@@ -27,6 +27,7 @@ pub use load::{Loaded, load, load_all};
 pub use origin::{ConfigError, Notice, Origin, Problem};
 
 use crate::group::settings::{GroupSettings, OffsetSettings};
+use crate::journal::store::Durability;
 
 /// All settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +42,20 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// `rallypoint.core.port.stride`: distance of the cores' own ports; computed when `None`.
     pub core_port_stride: Option<u16>,
+    /// `--metrics`: host (without brackets) and port where metrics are served.
+    pub metrics: Option<(String, u16)>,
     /// `--topic`: topics that exist from the start on.
     pub topics: Vec<DeclaredTopic>,
     /// `rallypoint.topic.records`: records that each partition of a topic holds.
     pub records_per_partition: i64,
+    /// `rallypoint.journal.mode`: when a commit is acknowledged.
+    pub journal_mode: Durability,
+    /// `rallypoint.journal.segment.bytes`.
+    pub journal_segment_bytes: u64,
     /// `socket.request.max.bytes`.
     pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`, over all cores.
+    pub queued_requests_max_bytes: usize,
     /// `max.connections`, over all cores.
     pub max_connections: usize,
     /// `max.connections.per.ip`, over all cores.
@@ -126,9 +135,13 @@ impl Default for Settings {
                 advertised_port: 9092,
             }],
             core_port_stride: None,
+            metrics: None,
             topics: Vec::new(),
             records_per_partition: 1_000,
+            journal_mode: Durability::Fsync,
+            journal_segment_bytes: 16 << 20,
             request_max_bytes: crate::limits::REQUEST_MAX_BYTES,
+            queued_requests_max_bytes: crate::limits::QUEUED_REQUESTS_MAX_BYTES,
             max_connections: i32::MAX as usize,
             max_connections_per_ip: i32::MAX as usize,
             connections_max_idle_ms: 600_000,

@@ -23,6 +23,10 @@ pub(super) struct Core {
     pub(super) outputs: VecDeque<Queued>,
     /// Member ids of all groups that were handed out and not used yet.
     pub(super) pending_members: usize,
+    /// Members of all groups.
+    pub(super) members: usize,
+    /// Committed offsets of all groups.
+    pub(super) committed_offsets: usize,
     /// For building profiles.
     pub(super) scratch: Vec<u8>,
     ids: Box<dyn Ids>,
@@ -77,6 +81,8 @@ impl Core {
             writes: Writes::default(),
             outputs: VecDeque::new(),
             pending_members: 0,
+            members: 0,
+            committed_offsets: 0,
             scratch: Vec::new(),
             ids,
             seed,

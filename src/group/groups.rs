@@ -28,8 +28,21 @@ pub struct Groups {
     /// [`limits::GROUPS_MAX`], less in tests.
     pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
+    /// Deleted groups that are there again, because their deletion was refused.
+    pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
+}
+
+/// How much a core has in its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// Groups, those without members included.
+    pub groups: usize,
+    /// Members of all groups.
+    pub members: usize,
+    /// Partitions with a committed offset, of all groups.
+    pub offsets: usize,
 }
 
 /// A group: its members, if it ever had any, and its offsets.
@@ -39,8 +52,8 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// The journal knows more of it than offsets: at a start, and after a deletion that was refused.
-    pub(super) has_record: bool,
+    /// The journal has a record of an earlier group of this name, whose deletion was refused.
+    has_older_record: bool,
 }
 
 /// [`Groups::advance`] takes so many steps of the timer wheel at a time.
@@ -58,6 +71,7 @@ impl Groups {
             next_stamp: 0,
             groups_max: limits::GROUPS_MAX,
             sweep,
+            came_back: 0,
             loading: Vec::new(),
         }
     }
@@ -70,6 +84,11 @@ impl Groups {
     /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How much there is of everything; kept up to date with each change, so this costs nothing.
+    pub fn census(&self) -> Census {
+        Census { groups: self.len(), members: self.core.members, offsets: self.core.committed_offsets }
     }
 
     /// Does a bounded piece of what has come due.
@@ -133,7 +152,7 @@ impl Groups {
                 Wait::Assigned(assigned) => {
                     if self.is_there(assigned.group) {
                         self.with(assigned.group, now, |group, turn| {
-                            group.classic.assignments_ended(&assigned, result, turn);
+                            group.classic.assignments_ended(*assigned, result, turn);
                         });
                     }
                 }
@@ -153,6 +172,7 @@ impl Groups {
                 Wait::Deleted(group) => {
                     if result.is_err() {
                         self.bring_back(write, group);
+                        self.came_back += 1;
                     }
                 }
             }
@@ -180,13 +200,14 @@ impl Groups {
         };
         let seed = self.core.seed();
         let again = &mut self.slab[key.slot];
-        again.has_record = true;
+        again.has_older_record = true;
         let (offsets, unsettled) = group.offsets.into_parts();
         for (topic, committed) in offsets {
             let partition = committed.offset.partition;
             let not_taken = self.core.writes.replace_before(write, key, &topic, partition, Some(committed));
             if let (Some(Some(committed)), None) = (not_taken, again.offsets.get(seed, &topic, partition)) {
                 again.offsets.set(seed, &topic, committed.topic_id, committed.offset);
+                self.core.committed_offsets += 1;
             }
         }
         (0..unsettled).for_each(|_| again.offsets.unsettle());
@@ -217,8 +238,9 @@ impl Groups {
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
         let mut group = self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
-        if group.has_record || !group.offsets.is_empty() {
+        if group.has_older_record || !group.offsets.is_empty() {
             group.classic = ClassicGroup::new(&self.core, now.unix_ms);
+            group.classic.is_written = group.has_older_record;
             let stamp = group.stamp;
             let key = self.put_in(group);
             self.core.writes.follow(stamp, key);
@@ -228,7 +250,9 @@ impl Groups {
     /// A new Empty group, with the record that says so. None: there are too many groups.
     pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
         let key = self.create(group_id, now.unix_ms)?;
-        let group_id = self.slab[key.slot].id.clone();
+        let created = &mut self.slab[key.slot];
+        created.classic.is_written = true;
+        let group_id = created.id.clone();
         let group = Rc::new(GroupMetadata::empty(now.unix_ms));
         self.core.writes.push(Record::GroupMetadata { group_id, group });
         self.core.writes.wait(Wait::Created(key));
@@ -246,7 +270,7 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_record: false }))
+        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_older_record: false }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
@@ -257,6 +281,8 @@ impl Groups {
 
     fn put_in(&mut self, group: Box<Group>) -> GroupKey {
         let stamp = group.stamp;
+        self.core.members += group.classic.member_count();
+        self.core.committed_offsets += group.offsets.keys().count();
         let hash = self.core.hash(&group.id);
         let slot = self.slab.insert(group);
         self.by_id.insert(hash, slot);
@@ -278,6 +304,8 @@ impl Groups {
 
     pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
         let group = self.slab.remove(key.slot);
+        self.core.members -= group.classic.member_count();
+        self.core.committed_offsets -= group.offsets.keys().count();
         self.by_id.remove(self.core.hash(&group.id), key.slot);
         if self.slab.len() == 0 {
             self.by_id = Index::default();

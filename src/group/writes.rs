@@ -10,7 +10,7 @@ use super::core::GroupKey;
 use super::groups::Group;
 use super::offsets::table::Committed;
 use super::profile::Profile;
-use super::records::Record;
+use super::records::{GroupMetadata, Record};
 
 /// The records of one [`super::Groups::take_records`]: written together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +56,8 @@ pub(super) struct Assigned {
     pub(super) assignments: Rc<[u8]>,
     /// For each slot of a member, where its assignment is.
     pub(super) ranges: Vec<(u32, u32)>,
+    /// What comes back as last written if the record is refused.
+    pub(super) written_before: Option<Rc<GroupMetadata>>,
 }
 
 #[derive(Debug)]

@@ -54,7 +54,7 @@ impl Layout {
             Some(manifest) => manifest,
             None => create(disk.as_ref(), placement)?,
         };
-        remove_other_generations(disk.as_ref(), manifest.generation)?;
+        remove_other_generations(disk.as_ref(), &manifest)?;
         if manifest.streams.len() != placement.streams || manifest.placement != placement.name {
             manifest = redistribute(&disk, &manifest, placement, progress)?;
         }
@@ -86,7 +86,7 @@ impl Layout {
     }
 }
 
-fn lock(disk: &dyn Disk) -> Result<Arc<dyn Lock>, OpenError> {
+pub(super) fn lock(disk: &dyn Disk) -> Result<Arc<dyn Lock>, OpenError> {
     match disk.lock(LOCK_FILE_NAME) {
         Ok(lock) => Ok(Arc::from(lock)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -108,13 +108,13 @@ fn create(disk: &dyn Disk, placement: Placement<'_>) -> Result<Manifest, OpenErr
         }
     }
     let streams = (1..=placement.streams as u32).collect();
-    let manifest = Manifest { generation: 1, streams, placement: placement.name.to_owned() };
+    let manifest = Manifest { generation: 1, streams, placement: placement.name.to_owned(), kept: Vec::new() };
     create_folders(disk, &manifest)?;
     manifest.write(disk)?;
     Ok(manifest)
 }
 
-fn create_folders(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
+pub(super) fn create_folders(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
     let folder = manifest.folder();
     disk.create_folder(&folder).at(&folder)?;
     for stream in &manifest.streams {
@@ -125,9 +125,10 @@ fn create_folders(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError>
     disk.sync_folder("").at("")
 }
 
-fn remove_other_generations(disk: &dyn Disk, generation: u32) -> Result<(), OpenError> {
+pub(super) fn remove_other_generations(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
     for name in disk.list("").at("")? {
-        if generation_of_folder(&name).is_some_and(|other| other != generation) {
+        let stays = |other| other == manifest.generation || manifest.kept.contains(&other);
+        if generation_of_folder(&name).is_some_and(|other| !stays(other)) {
             disk.remove_folder(&name).at(&name)?;
         }
     }
@@ -140,18 +141,18 @@ fn redistribute(
     placement: Placement<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Manifest, OpenError> {
-    let new = successor(old, placement);
+    let new = successor(old, placement.streams, placement.name);
     create_folders(disk.as_ref(), &new)?;
     let mut replays = Vec::with_capacity(old.streams.len());
     for stream in &old.streams {
         replays.push(Replay::new(disk.clone(), &old.stream_folder(*stream), *stream, [])?);
     }
-    let mut copy = Copy { disk: disk.as_ref(), new: &new, placement, partitions: BTreeMap::new() };
+    let mut copy = Copy::new(disk.as_ref(), &new);
     for index in 0..replays.len() {
         let mut failure = None;
         let mut take = |replayed: Replayed<'_>| {
             if let (Replayed::Entry(entry), None) = (replayed, &failure) {
-                failure = copy.entry(&entry).err();
+                failure = copy.entry(&entry, (placement.stream_of)(entry.partition)).err();
             }
         };
         while replays[index].step(10_000, &mut take)? {
@@ -161,16 +162,18 @@ fn redistribute(
     }
     copy.finish()?;
     new.write(disk.as_ref())?;
-    remove_other_generations(disk.as_ref(), new.generation)?;
+    remove_other_generations(disk.as_ref(), &new)?;
     Ok(new)
 }
 
-fn successor(old: &Manifest, placement: Placement<'_>) -> Manifest {
+/// The next generation: with streams of its own.
+pub(super) fn successor(old: &Manifest, streams: usize, placement: &str) -> Manifest {
     let first = old.streams.iter().max().map_or(1, |last| last + 1);
     Manifest {
         generation: old.generation + 1,
-        streams: (first..).take(placement.streams).collect(),
-        placement: placement.name.to_owned(),
+        streams: (first..).take(streams).collect(),
+        placement: placement.to_owned(),
+        kept: old.kept.clone(),
     }
 }
 
@@ -186,25 +189,29 @@ fn total(replays: &[Replay]) -> Progress {
 /// A new generation in the making: everything that there is of a partition, in order, as its snapshot. The next snapshot of it
 /// will have each key once.
 pub(super) struct Copy<'a> {
-    pub(super) disk: &'a dyn Disk,
-    pub(super) new: &'a Manifest,
-    pub(super) placement: Placement<'a>,
-    pub(super) partitions: BTreeMap<i32, Target>,
+    disk: &'a dyn Disk,
+    new: &'a Manifest,
+    partitions: BTreeMap<i32, Target>,
 }
 
-pub(super) struct Target {
+struct Target {
     folder: String,
     file: Box<dyn DiskFile>,
     writer: SnapshotWriter,
     offset: u64,
 }
 
-impl Copy<'_> {
-    pub(super) fn entry(&mut self, entry: &Entry<'_>) -> Result<(), OpenError> {
+impl<'a> Copy<'a> {
+    pub(super) fn new(disk: &'a dyn Disk, new: &'a Manifest) -> Self {
+        Copy { disk, new, partitions: BTreeMap::new() }
+    }
+
+    /// `index`: of the stream among the new ones; the same for all entries of a partition.
+    pub(super) fn entry(&mut self, entry: &Entry<'_>, index: usize) -> Result<(), OpenError> {
         let target = match self.partitions.entry(entry.partition) {
             std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),
             std::collections::btree_map::Entry::Vacant(vacant) => {
-                let stream = self.new.streams[(self.placement.stream_of)(entry.partition)];
+                let stream = self.new.streams[index];
                 let folder = self.new.stream_folder(stream);
                 let id = SnapshotId { partition: entry.partition, covers: 0 };
                 let file = snapshot::create_aside(self.disk, &folder, id).at(&folder)?;
@@ -233,4 +240,4 @@ impl Copy<'_> {
 
 #[cfg(test)]
 #[path = "layout_tests.rs"]
-mod tests;
+pub(super) mod tests;

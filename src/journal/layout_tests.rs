@@ -18,7 +18,7 @@ use crate::journal::store::Durability;
 const PARTITIONS: i32 = 7;
 
 /// Every record of each partition, in order: key, value, leader epoch.
-type Content = BTreeMap<i32, Vec<(Vec<u8>, Option<Vec<u8>>, i32)>>;
+pub(in crate::journal) type Content = BTreeMap<i32, Vec<(Vec<u8>, Option<Vec<u8>>, i32)>>;
 
 struct One<'a>(&'a [u8], Option<&'a [u8]>);
 
@@ -31,7 +31,7 @@ impl Entries for One<'_> {
     }
 }
 
-fn open(disk: &MemoryDisk, streams: usize) -> Result<Layout, OpenError> {
+pub(in crate::journal) fn open(disk: &MemoryDisk, streams: usize) -> Result<Layout, OpenError> {
     let stream_of = |partition: i32| partition as usize % streams;
     let name = format!("modulo {streams}");
     let mut last = Progress::default();
@@ -42,7 +42,7 @@ fn open(disk: &MemoryDisk, streams: usize) -> Result<Layout, OpenError> {
     Layout::open(Arc::new(disk.clone()), Placement { streams, name: &name, stream_of: &stream_of }, &mut progress)
 }
 
-fn read(layout: &Layout) -> Content {
+pub(in crate::journal) fn read(layout: &Layout) -> Content {
     let mut content = Content::new();
     let streams = layout.manifest().streams.len();
     for core in 0..streams {
@@ -61,7 +61,7 @@ fn read(layout: &Layout) -> Content {
 }
 
 /// A journal of so many streams with random records.
-fn filled(streams: usize) -> (MemoryDisk, Content) {
+pub(in crate::journal) fn filled(streams: usize) -> (MemoryDisk, Content) {
     let disk = MemoryDisk::default();
     let layout = open(&disk, streams).expect("a new one");
     let mut random = SmallRng::seed_from_u64(7);
@@ -106,7 +106,8 @@ fn generations(disk: &MemoryDisk) -> usize {
 fn a_journal_is_made_found_and_kept_from_a_second_server() {
     let (disk, content) = filled(2);
     let layout = open(&disk, 2).expect("it is there");
-    assert_eq!(layout.manifest(), &Manifest { generation: 1, streams: vec![1, 2], placement: "modulo 2".to_owned() });
+    let manifest = layout.manifest();
+    assert_eq!((manifest.generation, &manifest.streams[..], &manifest.placement[..]), (1, &[1, 2][..], "modulo 2"));
     assert_eq!(read(&layout), content);
     assert!(matches!(open(&disk, 2), Err(OpenError::Locked { .. })));
     drop(layout);

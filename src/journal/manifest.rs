@@ -8,6 +8,7 @@
 //! generation 2
 //! streams 3 4 5 6
 //! placement modulo 50 over 4
+//! kept 1
 //! crc32c 89abcdef
 //! ```
 
@@ -31,6 +32,8 @@ pub struct Manifest {
     pub streams: Vec<u32>,
     /// The rule by which partitions are placed on streams, in its owner's words.
     pub placement: String,
+    /// Generations that do not count and are not removed: what a repair found, for its owner to look at.
+    pub kept: Vec<u32>,
 }
 
 impl Manifest {
@@ -76,10 +79,11 @@ impl Manifest {
     }
 
     fn text(&self) -> String {
-        let streams: String = self.streams.iter().map(|stream| format!(" {stream}")).collect();
+        let list = |numbers: &[u32]| numbers.iter().map(|number| format!(" {number}")).collect::<String>();
+        let (streams, kept) = (list(&self.streams), list(&self.kept));
         let (generation, placement) = (self.generation, &self.placement);
-        let mut text =
-            format!("rallypoint journal {FORMAT}\ngeneration {generation}\nstreams{streams}\nplacement {placement}\n");
+        let mut text = format!("rallypoint journal {FORMAT}\ngeneration {generation}\nstreams{streams}\n");
+        write!(text, "placement {placement}\nkept{kept}\n").expect("memory takes text");
         let checksum = crc32c::crc32c(text.as_bytes());
         writeln!(text, "crc32c {checksum:08x}").expect("memory takes text");
         text
@@ -88,11 +92,13 @@ impl Manifest {
     fn parse(text: &str) -> Option<Manifest> {
         let mut lines = text.lines();
         lines.next()?;
-        let generation = lines.next()?.strip_prefix("generation ")?.parse().ok()?;
-        let streams =
-            lines.next()?.strip_prefix("streams ")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-        let placement = lines.next()?.strip_prefix("placement ")?.to_owned();
-        let manifest = Manifest { generation, streams, placement };
+        let mut field = |name: &str| lines.next()?.strip_prefix(name);
+        let generation = field("generation ")?.parse().ok()?;
+        let list = |text: &str| text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok();
+        let streams = list(field("streams")?)?;
+        let placement = field("placement ")?.to_owned();
+        let kept = list(field("kept")?)?;
+        let manifest = Manifest { generation, streams, placement, kept };
         (manifest.text() == text).then_some(manifest)
     }
 }
@@ -119,7 +125,11 @@ mod tests {
     fn the_file_round_trips_and_every_flipped_bit_is_seen() {
         let disk = MemoryDisk::default();
         assert_eq!(Manifest::read(&disk).expect("none"), None);
-        let manifest = Manifest { generation: 2, streams: vec![3, 4], placement: "modulo 50 over 2".to_owned() };
+        let placement = "modulo 50 over 2".to_owned();
+        let mut manifest = Manifest { generation: 2, streams: vec![3, 4], placement, kept: Vec::new() };
+        manifest.write(&disk).expect("written");
+        assert_eq!(Manifest::read(&disk).expect("read"), Some(manifest.clone()));
+        manifest.kept = vec![1];
         manifest.write(&disk).expect("written");
         assert_eq!(Manifest::read(&disk).expect("read"), Some(manifest.clone()));
         assert_eq!(manifest.stream_folder(3), "generation-000002/stream-0003");

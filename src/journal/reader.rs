@@ -34,8 +34,7 @@ impl EntryReader {
     ///
     /// # Errors
     /// Those of the file.
-    #[allow(clippy::should_implement_trait, reason = "it lends what it yields")]
-    pub fn next(&mut self) -> io::Result<Decoded<'_>> {
+    pub fn next_entry(&mut self) -> io::Result<Decoded<'_>> {
         let length = self.read_entry()?;
         let (start, position) = (self.start, self.position);
         let decoded = decode(&self.buffer[start..], position, self.end_offset - self.offset);
@@ -46,7 +45,7 @@ impl EntryReader {
         Ok(decoded)
     }
 
-    /// Like [`EntryReader::next`] where every byte up to the end was checked before; `None` at the end.
+    /// Like [`EntryReader::next_entry`] where every byte up to the end was checked before; `None` at the end.
     ///
     /// # Errors
     /// Those of the file, and if it is not what it was when it was checked.

@@ -167,7 +167,7 @@ impl Scanner {
         let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));
         let mut reader = EntryReader::new(file, HEADER_BYTES, header.base, end_offset).at(&found.path)?;
         while limit != Some(reader.position()) {
-            let damage = match reader.next().at(&found.path)? {
+            let damage = match reader.next_entry().at(&found.path)? {
                 Decoded::Entry(entry) => {
                     self.scan.count(&entry);
                     continue;

@@ -18,7 +18,13 @@ use super::reader::EntryReader;
 use super::store::Entries;
 
 const HEADER_BYTES: usize = 32;
-const FOOTER_BYTES: usize = 36;
+
+/// Where the first entry is.
+pub(super) const ENTRIES_OFFSET: usize = HEADER_BYTES;
+
+/// Bytes behind the last entry.
+pub(super) const FOOTER_BYTES: usize = 36;
+
 const HEADER_MAGIC: [u8; 8] = *b"RALLYSNP";
 const FOOTER_MAGIC: [u8; 8] = *b"RALLYEND";
 const VERSION: u32 = 1;
@@ -183,13 +189,12 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// [`OpenError::Damaged`], and those of the file.
-    #[allow(clippy::should_implement_trait, reason = "it lends what it yields")]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>, OpenError> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>, OpenError> {
         let (offset, position) = (self.reader.offset(), self.reader.position());
         if offset == self.end_offset && self.entries == 0 {
             return Ok(None);
         }
-        match self.reader.next().at(&self.path)? {
+        match self.reader.next_entry().at(&self.path)? {
             Decoded::Entry(entry) if self.entries > 0 => {
                 self.entries -= 1;
                 Ok(Some(entry))
@@ -287,7 +292,7 @@ mod tests {
         let mut reader = SnapshotReader::open(disk, "s", 5, ID)?;
         assert_eq!((reader.complete_at, reader.synced), (99, 88));
         let mut numbers = Vec::new();
-        while let Some(entry) = reader.next()? {
+        while let Some(entry) = reader.next_entry()? {
             assert_eq!((entry.partition, entry.leader_epoch), (12, 2));
             numbers.push(u32::from_le_bytes(entry.key.try_into().expect("four bytes")));
         }

@@ -24,6 +24,15 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// The mode of a name.
+    ///
+    /// # Panics
+    /// If there is none of it: options are checked before.
+    pub fn of_name(name: &str) -> Durability {
+        let all = [Durability::Fsync, Durability::Os, Durability::None, Durability::Memory];
+        all.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(name)).expect("the name of a mode")
+    }
+
     /// As options, metrics and log lines name it.
     pub const fn name(self) -> &'static str {
         match self {

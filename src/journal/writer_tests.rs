@@ -9,7 +9,7 @@ use super::super::store::{Durability, Entries, FailedPositions, Refused, StoreSt
 use super::super::{JournalPosition, entry};
 use super::{FULL_RETRY_MS, SegmentWrite, Start, Writer};
 use crate::clock::Now;
-use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES};
+use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES, JOURNAL_WRITE_MAX_BYTES};
 
 const SEGMENT_BYTES: u64 = HEADER_BYTES + 2 * BLOCK_BYTES as u64;
 
@@ -224,6 +224,16 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
     assert_eq!(write.data.len(), BLOCK_BYTES + JOURNAL_ENTRY_MAX_BYTES, "a large entry goes alone");
     writer.written(write.token, Ok(()), at(0));
     writer.append(0, 0, &Bytes(0)).expect("room again");
+
+    // As much as goes into one write, and one byte more.
+    for (excess, entries_written) in [(0, 2), (1, 1)] {
+        let mut writer = self::writer(Durability::Fsync, 4 * JOURNAL_WRITE_MAX_BYTES as u64);
+        let half = JOURNAL_WRITE_MAX_BYTES / 2 - overhead;
+        writer.append(0, 0, &Bytes(half)).expect("open");
+        writer.append(0, 0, &Bytes(half + excess)).expect("open");
+        let write = writer.poll_write(at(0)).expect("a write");
+        assert_eq!(entries(&write.data[BLOCK_BYTES..], 0), entries_written);
+    }
 
     let mut small = self::writer(Durability::Fsync, SEGMENT_BYTES);
     let largest = (SEGMENT_BYTES - HEADER_BYTES) as usize - overhead;

@@ -27,12 +27,14 @@ impl Core {
             return;
         }
         if let Some(reason) = connection.conversation.take_failure() {
-            let peer = connection.conversation.session().peer;
-            self.counters.closed_for(&reason);
-            if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
-                info!(%peer, %reason, suppressed, "closing a connection");
-            }
+            self.report(key, &reason);
         }
+        self.account(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
+        if connection.is_closing {
+            return;
+        }
+        self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
         if connection.conversation.is_finished(request_max_bytes) {
             return self.close(key);
@@ -48,6 +50,14 @@ impl Core {
         self.settle_receive(key);
     }
 
+    /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
+    pub(super) fn close_for(&mut self, key: Key, reason: &str) {
+        if self.table.get_mut(key).is_some_and(|connection| !connection.is_closing) {
+            self.report(key, reason);
+            self.close(key);
+        }
+    }
+
     /// Begins the end of a connection.
     pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
@@ -56,7 +66,10 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
+        self.discount(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
         if !connection.is_in_flight() {
@@ -140,10 +153,30 @@ impl Core {
         self.close(key);
     }
 
+    /// Ends a connection at once for what its peer did.
+    pub(super) fn cut_off(&mut self, key: Key, reason: &str) {
+        self.report(key, reason);
+        self.reset(key);
+    }
+
+    fn report(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        let peer = connection.conversation.session().peer;
+        self.counters.close_reasons.count(first_word(reason));
+        if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
+            info!(%peer, reason, suppressed, "closing a connection");
+        }
+    }
+
     fn release(&mut self, key: Key) {
         if let Some(connection) = self.table.remove(key) {
             self.quota.release(connection.conversation.session().peer.ip());
             self.counters.connections_closed.add(1);
         }
     }
+}
+
+/// What a reason is counted by.
+fn first_word(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').next().unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::conversation::Conversation;
+use super::holdings::Holdings;
 use crate::ring::Key;
 use crate::shard::service::ConnectionId;
 
@@ -34,8 +35,12 @@ pub(super) struct Connection {
     pub(super) is_dirty: bool,
     /// On the list of those whose kept frames may go on.
     pub(super) is_resuming: bool,
+    /// Counted among those with a parked request.
+    is_counted_parked: bool,
     /// The stall wheel has an entry for it.
     pub(super) is_watched: bool,
+    /// As the core's sum last counted it.
+    pub(super) holdings: Holdings,
     /// When the peer last sent something or took something.
     pub(super) active_ms: u64,
     /// When the send in flight last made progress.
@@ -53,7 +58,9 @@ impl Connection {
             is_closing: false,
             is_dirty: false,
             is_resuming: false,
+            is_counted_parked: false,
             is_watched: false,
+            holdings: Holdings::default(),
             active_ms: now_ms,
             progress_ms: now_ms,
         }
@@ -65,6 +72,13 @@ impl Connection {
 
     pub(super) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// The count of parked requests, with the present state of this connection in place of the last one that was counted.
+    pub(super) fn count_parked(&mut self, parked: u64) -> u64 {
+        let is_parked = self.conversation.is_parked();
+        let before = std::mem::replace(&mut self.is_counted_parked, is_parked);
+        parked + u64::from(is_parked) - u64::from(before)
     }
 
     /// Whether the ring has something in flight for it.

@@ -1,12 +1,12 @@
 //! What one core's network consists of, and what the service may ask of it.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::clock;
 use super::connection::key_of;
-use super::counters::Counters;
+use super::holdings::Holdings;
 use super::listener::ListeningSocket;
 use super::pool::Pool;
 use super::quota::Quota;
@@ -14,14 +14,19 @@ use super::table::Table;
 use super::wheel::Wheel;
 use crate::clock::Now;
 use crate::limits;
+use crate::metrics::CoreMetrics;
 use crate::ring::{Completion, Key, Ring};
-use crate::shard::service::{ConnectionId, JournalPosition, ListenerIndex, Network};
+use crate::shard::service::{ConnectionId, FileWrite, JournalPosition, ListenerIndex, Network};
 
 /// What peers may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
     /// `socket.request.max.bytes`: the largest request frame.
     pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`: received and not executed, over all connections; a core has its share of it.
+    pub queued_requests_max_bytes: usize,
+    /// Replies that are not out, over all connections of one core.
+    pub unread_replies_max_bytes: usize,
     /// `max.connections`, over all cores.
     pub max_connections: usize,
     /// `max.connections.per.ip`, over all cores.
@@ -36,6 +41,8 @@ impl Default for NetworkLimits {
     fn default() -> Self {
         NetworkLimits {
             request_max_bytes: limits::REQUEST_MAX_BYTES,
+            queued_requests_max_bytes: limits::QUEUED_REQUESTS_MAX_BYTES,
+            unread_replies_max_bytes: limits::UNREAD_REPLIES_MAX_BYTES,
             max_connections: usize::MAX,
             max_connections_per_ip: usize::MAX,
             connections_max_idle_ms: Some(600_000),
@@ -61,9 +68,19 @@ pub(super) struct Core {
     /// Descriptors from here on are the reserve.
     pub(super) descriptor_ceiling: RawFd,
     pub(super) quota: Arc<Quota>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<CoreMetrics>,
+    /// Requests of this core's connections that are parked.
+    pub(super) parked: u64,
+    /// When this turn began, on the monotonic clock in microseconds.
+    turn_began_us: u64,
     pub(super) now: Now,
     pub(super) pool: Pool,
+    /// What all connections hold.
+    pub(super) holdings: Holdings,
+    /// Which turn this is.
+    pub(super) turn_number: u32,
+    /// Connections that were accepted and are not taken up yet, by listener.
+    pub(super) arrivals: VecDeque<(usize, OwnedFd)>,
     /// Connections that have something to send.
     pub(super) dirty: Vec<Key>,
     /// Connections whose kept frames may go on.
@@ -90,7 +107,7 @@ impl Core {
         listeners: Vec<(ListenerIndex, ListeningSocket)>,
         limits: NetworkLimits,
         quota: Arc<Quota>,
-        counters: Arc<Counters>,
+        counters: Arc<CoreMetrics>,
     ) -> Core {
         let listening = |(index, socket)| Listening { socket, index, is_armed: false };
         Core {
@@ -100,8 +117,13 @@ impl Core {
             descriptor_ceiling: crate::preflight::descriptor_ceiling(),
             quota,
             counters,
+            parked: 0,
+            turn_began_us: 0,
             now: clock::now(),
             pool: Pool::default(),
+            holdings: Holdings::default(),
+            turn_number: 0,
+            arrivals: VecDeque::new(),
             dirty: Vec::new(),
             resuming: Vec::new(),
             starved: VecDeque::new(),
@@ -123,20 +145,34 @@ impl Core {
         wheels.into_iter().chain([self.accept_again_ms, self.stop_by_ms]).flatten().min()
     }
 
+    /// Begins a turn: looks at the clock.
+    pub(super) fn begin_turn(&mut self) {
+        (self.now, self.turn_began_us) = clock::now_and_us();
+        self.counters.pulse.turning(self.now.monotonic_ms);
+        self.counters.turns.add(1);
+    }
+
     /// Ends a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
     /// that were given back.
     pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>) {
         self.send_all();
         self.ring.publish_buffers();
         self.rearm_starved();
-        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).min();
+        let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty();
+        let at_once_ms = is_unfinished.then_some(self.now.monotonic_ms);
+        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).chain(at_once_ms).min();
         self.ring.set_deadline(deadline_ms);
+        self.counters.connections_open.set(self.table.len() as u64);
+        self.counters.requests_parked.set(self.parked);
+        self.counters.turn_seconds.count(clock::monotonic_us().saturating_sub(self.turn_began_us));
+        self.counters.pulse.sleeping(deadline_ms);
     }
 
     /// Takes the completions of the ring, those of sockets into `completions`.
     pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
-        self.ring.collect(completions);
-        self.counters.turns.add(1);
+        let was_woken = self.ring.collect(completions);
+        self.counters.wakes.add(u64::from(was_woken));
+        self.turn_number = self.turn_number.wrapping_add(1);
         self.counters.completions.add(completions.len() as u64);
     }
 }
@@ -166,8 +202,19 @@ impl Network for Core {
         }
     }
 
-    fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        self.ring.write_and_sync(file, offset, data, token);
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
+        while let Some((wanted, connection)) = self.waits.front().copied()
+            && wanted <= through
+        {
+            assert!(wanted > after, "what is durable was released before");
+            self.waits.pop_front();
+            self.close_for(key_of(connection), "journal: the record of a reply could not be kept");
+        }
+    }
+
+    fn write(&mut self, write: FileWrite) {
+        let FileWrite { file, offset, data, sync, token } = write;
+        self.ring.write(file, offset, data, sync, token);
     }
 }
 

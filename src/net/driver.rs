@@ -2,11 +2,10 @@
 
 use std::io;
 
-use super::clock;
 use super::core::Core;
 use super::stop::Stop;
-use crate::ring::{Kind, Sleeper};
-use crate::shard::service::Service;
+use crate::ring::{FailedHalf, Kind, Sleeper};
+use crate::shard::service::{Service, WriteFailure};
 
 /// Turns a core until it is told to stop and has stopped; gives the service back. Runs as one task of the core's glommio
 /// executor, which it shares only while glommio operations are outstanding.
@@ -15,7 +14,7 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
     let mut completions = Vec::new();
     core.listen();
     loop {
-        core.now = clock::now();
+        core.begin_turn();
         service.begin(core.now);
         core.collect(&mut completions);
         for completion in completions.drain(..) {
@@ -29,14 +28,15 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
             }
         }
         while let Some((token, result)) = core.ring.pop_written() {
-            service.synced(token, result);
+            service.written(token, result.map_err(failure));
         }
+        core.admit_some();
         core.accept_again();
         core.close_overdue();
         if stop.is_set() && core.stop_by_ms.is_none() {
             core.begin_stop();
         }
-        serve(&mut core, &mut service);
+        serve(&mut core, &mut service)?;
         if core.has_stopped() {
             return Ok(service);
         }
@@ -46,13 +46,21 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
 }
 
 /// Lets the service do what is due, and frames go on that its answers set free, until there are none.
-fn serve<S: Service>(core: &mut Core, service: &mut S) {
+fn serve<S: Service>(core: &mut Core, service: &mut S) -> io::Result<()> {
     loop {
         core.gone.drain(..).for_each(|connection| service.closed(connection));
-        service.turn(core.now, core);
+        service.turn(core.now, core)?;
         if !core.resume_all(service) {
             break;
         }
     }
     core.gone.drain(..).for_each(|connection| service.closed(connection));
+    Ok(())
+}
+
+fn failure((half, error): (FailedHalf, io::Error)) -> WriteFailure {
+    match half {
+        FailedHalf::Write => WriteFailure::Write(error),
+        FailedHalf::Sync => WriteFailure::Sync(error),
+    }
 }

@@ -26,6 +26,7 @@ pub use sleep::Sleeper;
 pub use submit::{Completion, Ring, RingSettings, accepted};
 pub use token::{Key, Kind};
 pub use wake::Waker;
+pub use writes::{FailedHalf, Written};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::sends::{Sends, Sent};
 use super::timer::Timer;
 use super::token::{Key, Kind, pack, unpack};
 use super::wake::{WakeReader, Waker};
-use super::writes::Writes;
+use super::writes::{Writes, Written};
 
 /// How large a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,18 +149,18 @@ impl Ring {
         self.push(entry.user_data(pack(Kind::CancelReceive, key)), None);
     }
 
-    /// Writes `data` at `offset` and then syncs the file's data; the end comes by [`Ring::pop_written`].
-    pub fn write_and_sync(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) {
-        let [write, sync] = self.writes.begin(file, offset, data, token);
-        self.push(write, Some(sync));
+    /// Writes `data` at `offset` and, if `sync`, then syncs the file's data; the end comes by [`Ring::pop_written`].
+    pub fn write(&mut self, file: RawFd, offset: u64, data: Box<dyn Deref<Target = [u8]>>, sync: bool, token: u64) {
+        let (write, sync) = self.writes.begin(file, offset, data, sync, token);
+        self.push(write, sync);
     }
 
-    /// The next write-and-sync that has ended, by its token.
-    pub fn pop_written(&mut self) -> Option<(u64, io::Result<()>)> {
+    /// The next write that has ended.
+    pub fn pop_written(&mut self) -> Option<Written> {
         self.writes.pop_ended()
     }
 
-    /// Whether a write-and-sync is in flight.
+    /// Whether a write is in flight.
     pub fn is_writing(&self) -> bool {
         self.writes.is_busy()
     }
@@ -222,8 +223,8 @@ impl Ring {
         !self.io.completion().is_empty()
     }
 
-    /// Takes the completions that are there and appends those of sockets to `into`.
-    pub fn collect(&mut self, into: &mut Vec<Completion>) {
+    /// Takes the completions that are there and appends those of sockets to `into`. True if another thread has woken the ring.
+    pub fn collect(&mut self, into: &mut Vec<Completion>) -> bool {
         let (mut was_woken, mut rests) = (false, Vec::new());
         for entry in self.io.completion() {
             let (kind, key) = unpack(entry.user_data());
@@ -241,14 +242,15 @@ impl Ring {
                 Kind::TimerUpdate | Kind::CancelAll => {}
             }
         }
-        for [write, sync] in rests {
-            self.push(write, Some(sync));
+        for (write, sync) in rests {
+            self.push(write, sync);
         }
         if was_woken {
             self.wakes.woken();
             let read = self.wakes.read();
             self.push(read, None);
         }
+        was_woken
     }
 
     pub(super) fn io(&self) -> &IoUring {

@@ -1,7 +1,8 @@
-//! Writes that are synced right behind: WRITE linked to FSYNC (data only), the buffer kept until both have ended.
+//! Writes to files: WRITE, linked to FSYNC (data only) if it is to be synced, the buffer kept until both have ended.
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::RawFd;
 
 use io_uring::types::{Fd, FsyncFlags};
@@ -12,27 +13,50 @@ use super::token::{Key, Kind, pack};
 /// The kernel takes at most this much in one write.
 const WRITE_MAX_BYTES: usize = 1 << 30;
 
+/// The write, and the sync that is linked to it.
+type Entries = (squeue::Entry, Option<squeue::Entry>);
+
 /// Writes in flight and writes that ended.
 #[derive(Default)]
 pub(super) struct Writes {
     slots: Vec<Option<Writing>>,
-    ended: VecDeque<(u64, io::Result<()>)>,
+    ended: VecDeque<Written>,
+}
+
+/// A write that has ended: its token, and which half failed.
+pub type Written = (u64, Result<(), (FailedHalf, io::Error)>);
+
+/// Which half of a write failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedHalf {
+    /// The write itself; no sync was tried.
+    Write,
+    /// The sync behind it.
+    Sync,
 }
 
 struct Writing {
     file: RawFd,
     offset: u64,
-    data: Vec<u8>,
+    data: Box<dyn Deref<Target = [u8]>>,
     from: usize,
+    sync: bool,
     token: u64,
     written: Option<i32>,
     synced: Option<i32>,
 }
 
 impl Writes {
-    /// The two linked submissions of a new write.
-    pub(super) fn begin(&mut self, file: RawFd, offset: u64, data: Vec<u8>, token: u64) -> [squeue::Entry; 2] {
-        let writing = Writing { file, offset, data, from: 0, token, written: None, synced: None };
+    /// The submissions of a new write: the second one, if any, is linked to the first.
+    pub(super) fn begin(
+        &mut self,
+        file: RawFd,
+        offset: u64,
+        data: Box<dyn Deref<Target = [u8]>>,
+        sync: bool,
+        token: u64,
+    ) -> Entries {
+        let writing = Writing { file, offset, data, from: 0, sync, token, written: None, synced: None };
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         let entries = writing.entries(slot);
         if slot == self.slots.len() {
@@ -44,7 +68,7 @@ impl Writes {
 
     /// One of the two submissions of a slot completed. When both have: the submissions for the rest after a short write
     /// (which cancels its sync), or nothing, and the write has ended.
-    pub(super) fn completed(&mut self, kind: Kind, key: Key, result: i32) -> Option<[squeue::Entry; 2]> {
+    pub(super) fn completed(&mut self, kind: Kind, key: Key, result: i32) -> Option<Entries> {
         let slot = key.slot as usize;
         let writing = self.slots[slot].as_mut()?;
         if kind == Kind::Write {
@@ -52,7 +76,8 @@ impl Writes {
         } else {
             writing.synced = Some(result);
         }
-        let (written, synced) = (writing.written?, writing.synced?);
+        let written = writing.written?;
+        let synced = if writing.sync { writing.synced? } else { 0 };
         if written > 0 {
             writing.from += written as usize;
             if writing.from < writing.data.len() {
@@ -60,11 +85,12 @@ impl Writes {
                 return Some(writing.entries(slot));
             }
         }
-        let result = if written < 0 || synced < 0 {
-            let code = if written < 0 { written } else { synced };
-            Err(io::Error::from_raw_os_error(-code))
+        let result = if written < 0 {
+            Err((FailedHalf::Write, io::Error::from_raw_os_error(-written)))
         } else if writing.from < writing.data.len() {
-            Err(io::ErrorKind::WriteZero.into())
+            Err((FailedHalf::Write, io::ErrorKind::WriteZero.into()))
+        } else if synced < 0 {
+            Err((FailedHalf::Sync, io::Error::from_raw_os_error(-synced)))
         } else {
             Ok(())
         };
@@ -74,7 +100,7 @@ impl Writes {
     }
 
     /// The next write that ended, by its token.
-    pub(super) fn pop_ended(&mut self) -> Option<(u64, io::Result<()>)> {
+    pub(super) fn pop_ended(&mut self) -> Option<Written> {
         self.ended.pop_front()
     }
 
@@ -85,18 +111,20 @@ impl Writes {
 }
 
 impl Writing {
-    fn entries(&self, slot: usize) -> [squeue::Entry; 2] {
+    fn entries(&self, slot: usize) -> Entries {
         let key = Key { slot: slot as u32, generation: 0 };
         let rest = &self.data[self.from..];
         let length = rest.len().min(WRITE_MAX_BYTES) as u32;
         let write = opcode::Write::new(Fd(self.file), rest.as_ptr(), length)
             .offset(self.offset + self.from as u64)
             .build()
-            .flags(squeue::Flags::IO_LINK)
             .user_data(pack(Kind::Write, key));
+        if !self.sync {
+            return (write, None);
+        }
         let sync =
             opcode::Fsync::new(Fd(self.file)).flags(FsyncFlags::DATASYNC).build().user_data(pack(Kind::Sync, key));
-        [write, sync]
+        (write.flags(squeue::Flags::IO_LINK), Some(sync))
     }
 }
 
@@ -109,7 +137,7 @@ mod tests {
     #[test]
     fn a_short_write_goes_on_where_it_stopped() {
         let mut writes = Writes::default();
-        writes.begin(5, 100, vec![1; 10], 42);
+        writes.begin(5, 100, Box::new(vec![1; 10]), true, 42);
         assert!(writes.completed(Kind::Write, KEY, 4).is_none());
         assert!(writes.completed(Kind::Sync, KEY, -libc::ECANCELED).is_some(), "the rest is submitted");
         assert!(writes.pop_ended().is_none());
@@ -121,20 +149,33 @@ mod tests {
 
     #[test]
     fn failures_of_either_half_are_told_once() {
-        for (written, synced, code) in [(-libc::ENOSPC, -libc::ECANCELED, libc::ENOSPC), (10, -libc::EIO, libc::EIO)] {
+        use FailedHalf::{Sync, Write};
+        for (written, synced, half, code) in
+            [(-libc::ENOSPC, -libc::ECANCELED, Write, libc::ENOSPC), (10, -libc::EIO, Sync, libc::EIO)]
+        {
             let mut writes = Writes::default();
-            writes.begin(5, 0, vec![1; 10], 1);
+            writes.begin(5, 0, Box::new(vec![1; 10]), true, 1);
             writes.completed(Kind::Write, KEY, written);
             assert!(writes.completed(Kind::Sync, KEY, synced).is_none());
             let (_, result) = writes.pop_ended().expect("it ended");
-            assert_eq!(result.expect_err("it failed").raw_os_error(), Some(code));
+            let (failed, error) = result.expect_err("it failed");
+            assert_eq!((failed, error.raw_os_error()), (half, Some(code)));
         }
+    }
+
+    #[test]
+    fn a_write_without_a_sync_ends_by_itself() {
+        let mut writes = Writes::default();
+        let (_, sync) = writes.begin(5, 0, Box::new(vec![1; 10]), false, 7);
+        assert!(sync.is_none());
+        assert!(writes.completed(Kind::Write, KEY, 10).is_none());
+        assert!(matches!(writes.pop_ended(), Some((7, Ok(())))));
     }
 
     #[test]
     fn a_write_of_nothing_at_all_is_a_failure_not_a_loop() {
         let mut writes = Writes::default();
-        writes.begin(5, 0, vec![1; 10], 1);
+        writes.begin(5, 0, Box::new(vec![1; 10]), true, 1);
         writes.completed(Kind::Write, KEY, 0);
         assert!(writes.completed(Kind::Sync, KEY, 0).is_none());
         assert!(writes.pop_ended().expect("it ended").1.is_err());

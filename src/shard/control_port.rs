@@ -10,14 +10,15 @@ use hashbrown::{HashMap, HashSet};
 use super::context::RequestContext;
 use super::dispatch::reply_frame;
 use super::mailbox::Mailboxes;
-use super::service::{ConnectionId, Network, Verdict};
+use super::service::{ConnectionId, FileWrite, Network, Verdict, WriteFailure};
 use crate::control::{Append, Control, Outputs, Reply, Request, Tag, Views};
 use crate::ids::InternalTopicKind;
+use crate::journal::job::JobDone;
 use crate::limits;
+use crate::metrics::CoreMetrics;
 use crate::wire::{ApiKey, Version, Writer};
 
 /// What cores send each other.
-#[derive(Debug)]
 pub enum Mail {
     /// To the owner of control.
     Asked(Request, Tag),
@@ -25,6 +26,8 @@ pub enum Mail {
     Told(u64, Reply),
     /// To everybody: a topic is gone, and with it the offsets that groups have committed for it.
     TopicDeleted(String),
+    /// Work on the journal's files has ended.
+    JobDone(JobDone),
 }
 
 /// The owner of control, on core 0.
@@ -86,7 +89,7 @@ impl ControlPort {
         write: WriteReply,
     ) -> Verdict {
         let (connection, version) = (context.connection, context.version);
-        let parked = ParkedRequest { connection, api, version, correlation_id: context.correlation_id, write };
+        let parked = ParkedRequest { connection, api, version, correlation_id: context.correlation_id(), write };
         let token = self.send(request);
         self.parked.insert(token, parked);
         Verdict::Parked
@@ -127,16 +130,17 @@ impl ControlPort {
     }
 
     /// The owner's write has ended.
-    pub(super) fn synced(&mut self, token: u64, result: std::io::Result<()>) {
+    pub(super) fn written(&mut self, token: u64, result: Result<(), WriteFailure>) {
         let owner = self.owner.as_mut().expect("only the owner of control writes its log");
-        let outputs = owner.control.synced(token, result);
+        let outputs = owner.control.synced(token, result.map_err(std::io::Error::other));
         self.carry_out(outputs);
     }
 
     /// Writes what is to be written, and answers what has been told.
-    pub(super) fn turn(&mut self, network: &mut dyn Network) {
+    pub(super) fn turn(&mut self, network: &mut dyn Network, metrics: &CoreMetrics) {
         if let (Some(append), Some(owner)) = (self.append.take(), &self.owner) {
-            network.write_and_sync(owner.file, append.offset, append.bytes, append.token);
+            let Append { offset, bytes, token } = append;
+            network.write(FileWrite { file: owner.file, offset, data: Box::new(bytes), sync: true, token });
         }
         while let Some((token, reply)) = self.told.pop_front() {
             match &reply {
@@ -147,7 +151,7 @@ impl ControlPort {
                 _ => {}
             }
             if let Some(parked) = self.parked.remove(&token) {
-                answer(parked, reply, network);
+                answer(parked, reply, network, metrics);
             }
         }
     }
@@ -193,11 +197,11 @@ impl ControlPort {
 /// The core that owns control.
 pub(super) const OWNER: usize = 0;
 
-fn answer(parked: ParkedRequest, reply: Reply, network: &mut dyn Network) {
+fn answer(parked: ParkedRequest, reply: Reply, network: &mut dyn Network, metrics: &CoreMetrics) {
     let ParkedRequest { connection, api, version, correlation_id, write } = parked;
     let mut once = Some((write, reply));
     network.answer(connection, &mut |replies| {
         let (write, reply) = once.take().expect("a reply is written once");
-        reply_frame(replies, api, version.number, correlation_id, |writer| write(reply, writer, version));
+        reply_frame(metrics, replies, api, version.number, correlation_id, |writer| write(reply, writer, version));
     });
 }

@@ -5,19 +5,24 @@ pub mod context;
 mod control_port;
 mod dispatch;
 mod fetches;
+mod journal;
 pub mod mailbox;
 mod persist;
 pub mod service;
+mod snapshots;
 
 use std::sync::Arc;
 
 use self::context::RequestContext;
 use self::control_port::ControlPort;
 pub use self::control_port::{Mail, Owner};
+use self::dispatch::JudgedCommit;
 use self::fetches::WaitingFetches;
+pub use self::journal::{Journal, RunJob};
 use self::mailbox::Mailboxes;
 use self::persist::Persistence;
-use self::service::{ConnectionId, Network, Service, Session, Verdict};
+use self::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict, WriteFailure};
+use self::snapshots::Snapshots;
 use crate::auth::{Authorizer, Operation, Resource};
 use crate::clock::Now;
 use crate::config::Settings;
@@ -25,8 +30,8 @@ use crate::control::Views;
 use crate::errors::ErrorCode;
 use crate::group::{Groups, Output};
 use crate::ids::NodeIndex;
-use crate::journal::store::Store;
 use crate::leadership::{Guard, Table, pin};
+use crate::metrics::CoreMetrics;
 use crate::topics::Catalogue;
 use crate::wire::api_versions::ApiVersion;
 
@@ -50,10 +55,14 @@ pub struct ShardParts {
     pub owner: Option<Owner>,
     /// This core's groups.
     pub groups: Groups,
-    /// Where their records go.
-    pub store: Box<dyn Store>,
+    /// Where their records go, and come from.
+    pub journal: Journal,
+    /// Does the journal's work on files.
+    pub run_job: RunJob,
     /// Who may do what.
     pub authorizer: Box<dyn Authorizer>,
+    /// Where this core counts.
+    pub metrics: Arc<CoreMetrics>,
 }
 
 /// One core's share of the server.
@@ -65,13 +74,20 @@ pub struct Shard {
     /// Pinned while a batch of requests is handled, so that a look-up is a load.
     guard: Option<Guard>,
     authorizer: Box<dyn Authorizer>,
+    metrics: Arc<CoreMetrics>,
     mailboxes: Mailboxes<Mail>,
     control: ControlPort,
     groups: Groups,
     fetches: WaitingFetches,
+    journal: Journal,
+    run_job: RunJob,
+    /// What the journal has made durable, as far as it was passed on.
+    released: JournalPosition,
     persistence: Persistence,
+    snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
+    judged_commits: Vec<JudgedCommit>,
     api_versions: Vec<ApiVersion>,
     now: Now,
 }
@@ -79,7 +95,8 @@ pub struct Shard {
 impl Shard {
     /// A shard that has served nothing yet.
     pub fn new(parts: ShardParts, now: Now) -> Shard {
-        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, groups, store, authorizer } = parts;
+        let ShardParts { core, settings, cluster_id, views, mailboxes, owner, .. } = parts;
+        let ShardParts { groups, journal, run_job, authorizer, metrics, .. } = parts;
         Shard {
             core,
             settings,
@@ -88,11 +105,17 @@ impl Shard {
             views,
             guard: None,
             authorizer,
+            metrics,
             mailboxes,
             groups,
             fetches: WaitingFetches::default(),
-            persistence: Persistence::new(store),
+            journal,
+            run_job,
+            released: JournalPosition::default(),
+            persistence: Persistence::default(),
+            snapshots: Snapshots::default(),
             codes: Vec::new(),
+            judged_commits: Vec::new(),
             api_versions: dispatch::served_apis(),
             now,
         }
@@ -128,14 +151,15 @@ impl Shard {
         self.views.catalogue(self.guard())
     }
 
-    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue) {
+    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue, &dyn Authorizer) {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
-        (&mut self.groups, self.views.catalogue(guard))
+        (&mut self.groups, self.views.catalogue(guard), &*self.authorizer)
     }
 
     /// The offsets partition of a group, if this core coordinates it.
     fn group_partition(&self, group_id: &str) -> Result<i32, ErrorCode> {
-        self.table().offsets_partition_led_by(self.node(), group_id).ok_or(ErrorCode::NOT_COORDINATOR)
+        let led = self.table().offsets_partition_led_by(self.node(), group_id).ok_or(ErrorCode::NOT_COORDINATOR)?;
+        if self.is_loading() { Err(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) } else { Ok(led) }
     }
 
     fn read_mail(&mut self) {
@@ -143,9 +167,10 @@ impl Shard {
             match mail {
                 Mail::Asked(request, tag) => self.control.asked(request, tag),
                 Mail::Told(token, reply) => self.control.told(token, reply),
-                Mail::TopicDeleted(name) => {
-                    self.groups.topic_deleted(&name);
-                    let _undone = self.persist();
+                Mail::TopicDeleted(name) => self.topic_deleted(name),
+                Mail::JobDone(done) => {
+                    let now = self.now;
+                    self.journal.store_mut().expect("jobs come from an open journal").job_done(done, now);
                 }
             }
         }
@@ -158,8 +183,8 @@ impl Shard {
                 Output::Join(ticket, _) | Output::Sync(ticket, _) => ticket,
             };
             network.answer(ConnectionId(ticket.connection), &mut |replies| match &output {
-                Output::Join(ticket, answer) => dispatch::write_joined(*ticket, answer, replies),
-                Output::Sync(ticket, answer) => dispatch::write_synced(*ticket, answer, replies),
+                Output::Join(ticket, answer) => dispatch::write_joined(&self.metrics, *ticket, answer, replies),
+                Output::Sync(ticket, answer) => dispatch::write_synced(&self.metrics, *ticket, answer, replies),
             });
         }
     }
@@ -169,6 +194,15 @@ impl Shard {
             let Some((connection, fetch)) = self.fetches.due(self.now.monotonic_ms) else { return };
             network.answer(connection, &mut |replies| dispatch::write_fetched(self, &fetch, replies));
         }
+    }
+
+    fn publish_metrics(&self) {
+        let census = self.groups.census();
+        self.metrics.groups.set(census.groups as u64);
+        self.metrics.group_members.set(census.members as u64);
+        self.metrics.committed_offsets.set(census.offsets as u64);
+        self.metrics.leadership_epoch.set(self.table().epoch);
+        self.publish_journal_metrics();
     }
 }
 
@@ -192,27 +226,37 @@ impl Service for Shard {
         self.fetches.forget(connection);
     }
 
-    fn synced(&mut self, token: u64, result: std::io::Result<()>) {
-        self.control.synced(token, result);
+    fn written(&mut self, token: u64, result: Result<(), WriteFailure>) {
+        if let Err(result) = self.journal_written(token, result) {
+            self.control.written(token, result);
+        }
     }
 
-    fn turn(&mut self, now: Now, network: &mut dyn Network) {
+    fn turn(&mut self, now: Now, network: &mut dyn Network) -> std::io::Result<()> {
         self.now = now;
         self.pin();
+        self.load()?;
         self.read_mail();
-        self.control.turn(network);
-        self.groups.advance(now);
-        let _undone = self.persist();
+        self.control.turn(network, &self.metrics);
+        if !self.is_loading() {
+            self.groups.advance(now);
+            let _undone = self.persist();
+            self.turn_journal(network);
+        }
         self.answer_parked(network);
         self.answer_fetches(network);
+        self.publish_metrics();
         // Not across a sleep: what is replaced meanwhile could not be freed.
         self.guard = None;
+        Ok(())
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        let groups =
-            if self.groups.has_output() { Some(self.now.monotonic_ms) } else { self.groups.next_deadline_ms() };
-        [groups, self.fetches.next_deadline_ms()].into_iter().flatten().min()
+        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() {
+            return Some(self.now.monotonic_ms);
+        }
+        let journal = self.journal.store().and_then(|store| store.deadline_ms());
+        [self.groups.next_deadline_ms(), self.fetches.next_deadline_ms(), journal].into_iter().flatten().min()
     }
 }
 

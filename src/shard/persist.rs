@@ -6,23 +6,17 @@ use std::collections::VecDeque;
 use super::Shard;
 use super::service::{JournalPosition, Verdict};
 use crate::errors::ErrorCode;
-use crate::group::{Record, Taken, WriteId};
+use crate::group::{Record, WriteId};
 use crate::journal::codec::Records;
 use crate::journal::store::{Refused, Store};
 
 /// The records of this core on their way to the disk.
+#[derive(Default)]
 pub(super) struct Persistence {
-    store: Box<dyn Store>,
     /// For taking records, reused.
     records: Vec<Record>,
     /// Writes that something in the groups waits for, by rising position.
     awaited: VecDeque<(JournalPosition, WriteId)>,
-}
-
-impl Persistence {
-    pub(super) fn new(store: Box<dyn Store>) -> Self {
-        Persistence { store, records: Vec::new(), awaited: VecDeque::new() }
-    }
 }
 
 impl Shard {
@@ -36,9 +30,12 @@ impl Shard {
         self.persistence.records.clear();
         match appended {
             Ok(position) => {
-                self.await_write(taken, position);
-                let is_durable = self.persistence.store.durable() >= position;
-                Ok(if is_durable { Verdict::Answered } else { Verdict::Durable(position) })
+                let durable = self.store().durable();
+                if taken.is_awaited {
+                    self.persistence.awaited.push_back((position, taken.write));
+                    self.release_writes(durable);
+                }
+                Ok(if durable >= position { Verdict::Answered } else { Verdict::Durable(position) })
             }
             Err(refused) => {
                 let error = answer_of(refused);
@@ -50,16 +47,16 @@ impl Shard {
 
     /// The verdict of a reply that shows what may not be durable yet.
     pub(super) fn when_all_is_durable(&self) -> Verdict {
-        let store = &self.persistence.store;
+        let store = self.store();
         if store.durable() >= store.appended() { Verdict::Answered } else { Verdict::Durable(store.appended()) }
     }
 
     fn append(&mut self) -> Result<JournalPosition, Refused> {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
         let offsets = self.views.table(guard).offsets.as_ref().expect("a group has a partition of the offsets topic");
-        let Persistence { store, records, .. } = &mut self.persistence;
+        let store = self.journal.store_mut().expect(LOADED);
         let mut position = store.appended();
-        for run in records.chunk_by(|one, next| one.group_id() == next.group_id()) {
+        for run in self.persistence.records.chunk_by(|one, next| one.group_id() == next.group_id()) {
             let partition = offsets.partition_of(run[0].group_id());
             let leader_epoch = offsets.leader_epochs[partition as usize];
             position = store.append(partition, leader_epoch, &Records(run))?;
@@ -67,21 +64,26 @@ impl Shard {
         Ok(position)
     }
 
-    fn await_write(&mut self, taken: Taken, position: JournalPosition) {
-        if taken.is_awaited {
-            self.persistence.awaited.push_back((position, taken.write));
-            self.release_writes();
-        }
+    fn store(&self) -> &dyn Store {
+        self.journal.store().expect(LOADED)
     }
 
     /// Tells the groups of the writes that have become durable.
-    fn release_writes(&mut self) {
-        let durable = self.persistence.store.durable();
+    pub(super) fn release_writes(&mut self, durable: JournalPosition) {
         while let Some((_, write)) = self.persistence.awaited.pop_front_if(|(position, _)| *position <= durable) {
             self.groups.written(write, Ok(()), self.now);
         }
     }
+
+    /// Tells the groups of the writes that were not kept after all.
+    pub(super) fn fail_writes(&mut self, through: JournalPosition) {
+        while let Some((_, write)) = self.persistence.awaited.pop_front_if(|(position, _)| *position <= through) {
+            self.groups.written(write, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE), self.now);
+        }
+    }
 }
+
+const LOADED: &str = "groups change only once they are loaded";
 
 /// Retriable: a client asks for the coordinator again, and comes back.
 fn answer_of(refused: Refused) -> ErrorCode {

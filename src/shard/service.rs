@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::ops::Deref;
 
 use crate::clock::Now;
 pub use crate::journal::JournalPosition;
+pub use crate::journal::store::WriteFailure;
 
 /// A connection of this core, as those above the network know it: slot and generation, so that what comes late for a
 /// closed connection never meets the next one in its place.
@@ -50,6 +52,9 @@ pub enum Verdict {
     Close(Cow<'static, str>),
 }
 
+/// Why a connection closes whose request would be answered with more than [`crate::limits::RESPONSE_MAX_BYTES`].
+pub const OVERSIZED_REPLY: &str = "oversized reply: the answer would be larger than any may be";
+
 /// What a core does with its connections' frames.
 ///
 /// In each turn of the core the network calls `begin`, then `request` and the others for what came in, then `turn`; it
@@ -70,26 +75,46 @@ pub trait Service {
     /// The connection is gone. A parked request of it is not answered any more, but keeps its effect (as in Kafka).
     fn closed(&mut self, connection: ConnectionId);
 
-    /// A write that was submitted with [`Network::write_and_sync`] has ended.
-    fn synced(&mut self, token: u64, result: std::io::Result<()>);
+    /// A write that was submitted with [`Network::write`] has ended.
+    fn written(&mut self, token: u64, result: Result<(), WriteFailure>);
 
     /// Everything else that is due: mail, timers, answers of parked requests, journal writes.
-    fn turn(&mut self, now: Now, network: &mut dyn Network);
+    ///
+    /// # Errors
+    /// What this core cannot go on with; the server ends.
+    fn turn(&mut self, now: Now, network: &mut dyn Network) -> std::io::Result<()>;
 
     /// When `turn` must be called at the latest, on the monotonic clock in milliseconds.
     fn deadline_ms(&self) -> Option<u64>;
 }
 
+/// A write to a file.
+pub struct FileWrite {
+    /// Stays open until the write has ended.
+    pub file: std::os::fd::RawFd,
+    /// Where in the file.
+    pub offset: u64,
+    /// What; its bytes do not move while this does.
+    pub data: Box<dyn Deref<Target = [u8]>>,
+    /// Whether the file's data is synced (fdatasync) behind the write.
+    pub sync: bool,
+    /// For [`Service::written`].
+    pub token: u64,
+}
+
 /// What a service may ask of the network.
 pub trait Network {
     /// Appends the reply frame (size prefix included) of the parked request of a connection, which then goes on with the
-    /// frames behind it. False if the connection is gone or has no parked request.
+    /// frames behind it; appending nothing closes it ([`OVERSIZED_REPLY`]). False if the connection is gone or has no parked
+    /// request.
     fn answer(&mut self, connection: ConnectionId, write: &mut dyn FnMut(&mut Vec<u8>)) -> bool;
 
     /// Replies that waited for the journal up to `position` may leave.
     fn durable(&mut self, position: JournalPosition);
 
-    /// Writes `data` at `offset` of the file and then syncs it (fdatasync), both on the core's ring; the end comes through
-    /// [`Service::synced`]. One at a time per file.
-    fn write_and_sync(&mut self, file: std::os::fd::RawFd, offset: u64, data: Vec<u8>, token: u64);
+    /// Replies that wait for a position above `after` and up to `through` will not become true: their connections close.
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition);
+
+    /// Writes to a file on the core's ring; the end comes through [`Service::written`]. One at a time per file.
+    fn write(&mut self, write: FileWrite);
 }

@@ -5,6 +5,7 @@
 pub mod batch;
 pub mod catalogue;
 pub mod configs;
+pub mod message_set;
 pub mod name;
 pub mod produced;
 pub mod records;

@@ -7,6 +7,7 @@
 use crate::limits::RECORDS_PER_PARTITION_MAX;
 
 use super::batch::{BATCH_HEADER_BYTES, Batch, record_bytes};
+use super::message_set::{Magic, append_message};
 
 /// Records of a batch; the last batch of a partition may have fewer.
 pub const RECORDS_PER_BATCH: i64 = 50;
@@ -74,6 +75,34 @@ impl Records {
         out.len() - start
     }
 
+    /// Appends the same records as messages of an older format, from `offset` on, as many as fit into `max_bytes`. If not
+    /// even the first one fits, it goes whole (`at_least_one`), or cut off, which tells the client to allow more.
+    pub fn append_messages_from(
+        &self,
+        offset: i64,
+        magic: Magic,
+        max_bytes: usize,
+        at_least_one: bool,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let start = out.len();
+        let mut content = Content::new(self);
+        for next in offset..self.count {
+            let before = out.len();
+            let (key, value) = content.of(next);
+            append_message(out, magic, next, self.timestamp_ms(next), key, value);
+            if out.len() - start > max_bytes {
+                match next == offset {
+                    true if at_least_one => {}
+                    true => out.truncate(start + max_bytes),
+                    false => out.truncate(before),
+                }
+                break;
+            }
+        }
+        out.len() - start
+    }
+
     fn shift_ms(&self) -> i64 {
         self.partition as i64 % TIMESTAMP_STEP_MS
     }
@@ -95,22 +124,41 @@ impl Records {
 
     fn append_batch(&self, base: i64, out: &mut Vec<u8>) {
         out.reserve(self.batch_bytes(base));
-        let mut key = Vec::with_capacity(32);
-        put_digits(&mut key, self.partition as i64);
-        key.push(b'-');
-        let mut value = Vec::with_capacity(self.value_head.len() + 21);
-        value.extend_from_slice(&self.value_head);
-        let key_head = key.len();
+        let mut content = Content::new(self);
         let mut batch = Batch::begin(out, base, self.timestamp_ms(base), LEADER_EPOCH);
         for offset in self.offsets_from(base) {
-            key.truncate(key_head);
-            put_digits(&mut key, offset);
-            value.truncate(self.value_head.len());
-            value.extend_from_slice(&key[key_head..]);
-            value.push(b'}');
-            batch.record(offset, self.timestamp_ms(offset), Some(&key), Some(&value));
+            let (key, value) = content.of(offset);
+            batch.record(offset, self.timestamp_ms(offset), Some(key), Some(value));
         }
         batch.finish();
+    }
+}
+
+/// Makes keys and values, one after the other in the same place.
+struct Content {
+    key: Vec<u8>,
+    key_head_bytes: usize,
+    value: Vec<u8>,
+    value_head_bytes: usize,
+}
+
+impl Content {
+    fn new(records: &Records) -> Self {
+        let mut key = Vec::with_capacity(32);
+        put_digits(&mut key, records.partition as i64);
+        key.push(b'-');
+        let mut value = Vec::with_capacity(records.value_head.len() + 21);
+        value.extend_from_slice(&records.value_head);
+        Content { key_head_bytes: key.len(), key, value_head_bytes: value.len(), value }
+    }
+
+    fn of(&mut self, offset: i64) -> (&[u8], &[u8]) {
+        self.key.truncate(self.key_head_bytes);
+        put_digits(&mut self.key, offset);
+        self.value.truncate(self.value_head_bytes);
+        self.value.extend_from_slice(&self.key[self.key_head_bytes..]);
+        self.value.push(b'}');
+        (&self.key, &self.value)
     }
 }
 
@@ -218,6 +266,43 @@ mod tests {
                 assert_eq!(out.len(), records.batch_bytes(base), "partition {partition}, offset {base}");
             }
         }
+    }
+
+    #[test]
+    fn older_formats_have_the_same_records() {
+        let records = Records::new("demo", 3, 120);
+        let expected: Vec<Record> =
+            read(&fetch(&records, 0, usize::MAX, false)).into_iter().flat_map(|batch| batch.records).collect();
+        for (magic, fixed_bytes) in [(Magic::Zero, 14), (Magic::One, 22)] {
+            let mut out = Vec::new();
+            assert_eq!(records.append_messages_from(17, magic, usize::MAX, false, &mut out), out.len());
+            let mut rest = &out[..];
+            for record in &expected[17..] {
+                let (key, value) = (record.key.as_deref().expect("a key"), record.value.as_deref().expect("a value"));
+                let mut message = Vec::new();
+                append_message(&mut message, magic, record.offset, record.timestamp_ms, key, value);
+                assert_eq!(message.len(), 12 + fixed_bytes + key.len() + value.len());
+                assert!(rest.starts_with(&message), "offset {}", record.offset);
+                rest = &rest[message.len()..];
+            }
+            assert!(rest.is_empty());
+            assert_eq!(records.append_messages_from(120, magic, usize::MAX, true, &mut out), 0);
+        }
+    }
+
+    #[test]
+    fn older_formats_end_between_messages_but_for_a_first_that_does_not_fit() {
+        let records = Records::new("t", 0, 120);
+        let bytes = |max_bytes, at_least_one| {
+            let mut out = Vec::new();
+            records.append_messages_from(100, Magic::One, max_bytes, at_least_one, &mut out)
+        };
+        let one = bytes(1, true);
+        assert_eq!(bytes(3 * one, false), 3 * one);
+        assert_eq!(bytes(3 * one - 1, false), 2 * one);
+        assert_eq!(bytes(one - 1, true), one);
+        assert_eq!(bytes(one - 1, false), one - 1, "cut off");
+        assert_eq!(bytes(0, false), 0);
     }
 
     #[test]

@@ -274,6 +274,7 @@ macro_rules! message {
             fn write(&self, writer: &mut $crate::wire::Writer<'_>, version: $crate::wire::Version) {
                 $(
                     if $crate::wire::schema::in_place!(version, $versions $(, $tag)?) {
+                        $crate::wire::schema::note_error!($field, self.$field, writer);
                         $crate::wire::schema::write_field!(&self.$field, writer, version $(, $null)?);
                     }
                 )*
@@ -440,6 +441,14 @@ macro_rules! skip_field {
     };
 }
 
+/// Error codes are told to the writer, so that somebody can count them.
+macro_rules! note_error {
+    (error_code, $code:expr, $writer:ident) => {
+        $writer.note_error($code)
+    };
+    ($field:ident, $value:expr, $writer:ident) => {};
+}
+
 macro_rules! write_field {
     ($value:expr, $writer:ident, $version:ident) => {
         $crate::wire::Wire::write($value, $writer, $version)
@@ -450,6 +459,6 @@ macro_rules! write_field {
 }
 
 pub(crate) use {
-    default_of, in_place, is_tagged, message, read_field, read_tagged, skip_field, skip_tagged, write_field,
-    write_tagged,
+    default_of, in_place, is_tagged, message, note_error, read_field, read_tagged, skip_field, skip_tagged,
+    write_field, write_tagged,
 };

@@ -103,7 +103,7 @@ const fn from_to(first: i16, last: i16) -> Option<VersionRange> {
 // The served column starts from what Kafka 4.4 advertises.
 apis! {
     Produce = 0, decoded 0..=13, served from_to(3, 13), flexible Some(9);
-    Fetch = 1, decoded 0..=18, served from_to(4, 18), flexible Some(12);
+    Fetch = 1, decoded 0..=18, served from_to(0, 18), flexible Some(12);
     ListOffsets = 2, decoded 0..=11, served from_to(0, 11), flexible Some(6);
     Metadata = 3, decoded 0..=13, served from_to(0, 13), flexible Some(9);
     OffsetCommit = 8, decoded 0..=10, served from_to(2, 10), flexible Some(8);

@@ -11,7 +11,9 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use rallypoint::clock::Now;
 use rallypoint::net::{CoreContext, CorePlan, Server, ServerSettings, start};
 use rallypoint::ring::Waker;
-use rallypoint::shard::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict};
+use rallypoint::shard::service::{
+    ConnectionId, FileWrite, JournalPosition, Network, Service, Session, Verdict, WriteFailure,
+};
 
 pub const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -32,9 +34,11 @@ impl Service for Echo {
 
     fn closed(&mut self, _: ConnectionId) {}
 
-    fn synced(&mut self, _: u64, _: io::Result<()>) {}
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
 
-    fn turn(&mut self, _: Now, _: &mut dyn Network) {}
+    fn turn(&mut self, _: Now, _: &mut dyn Network) -> io::Result<()> {
+        Ok(())
+    }
 
     fn deadline_ms(&self) -> Option<u64> {
         None
@@ -143,7 +147,7 @@ pub enum Command {
 pub enum Report {
     Executed(Vec<u8>),
     Closed,
-    Synced(u64, Result<(), io::ErrorKind>),
+    Written(u64, Result<(), io::ErrorKind>),
 }
 
 /// A service whose frames say what is to become of them by their first byte: `p` parks, `d` and a byte is durable at that
@@ -231,11 +235,14 @@ impl Service for Scripted {
         let _ = id;
     }
 
-    fn synced(&mut self, token: u64, result: io::Result<()>) {
-        let _ = self.reports.send(Report::Synced(token, result.map_err(|error| error.kind())));
+    fn written(&mut self, token: u64, result: Result<(), WriteFailure>) {
+        let kind = |failure| match failure {
+            WriteFailure::Write(error) | WriteFailure::Sync(error) => error.kind(),
+        };
+        let _ = self.reports.send(Report::Written(token, result.map_err(kind)));
     }
 
-    fn turn(&mut self, _: Now, network: &mut dyn Network) {
+    fn turn(&mut self, _: Now, network: &mut dyn Network) -> io::Result<()> {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::AnswerAll(done) => {
@@ -246,10 +253,13 @@ impl Service for Scripted {
                     let _ = done.send(taken.count());
                 }
                 Command::Durable(position) => network.durable(JournalPosition(position)),
-                Command::Write(file, offset, data, token) => network.write_and_sync(file, offset, data, token),
+                Command::Write(file, offset, data, token) => {
+                    network.write(FileWrite { file, offset, data: Box::new(data), sync: true, token });
+                }
                 Command::Run(run) => run(),
             }
         }
+        Ok(())
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -207,6 +207,7 @@ impl ClassicGroup {
         }
         said.session_timeout_ms = request.session_timeout_ms;
         said.rebalance_timeout_ms = request.rebalance_timeout_ms;
+        self.keep_last_written();
         self.members.say(slot, said);
         self.wait_for_join(slot, ticket, turn);
     }
@@ -230,10 +231,12 @@ impl ClassicGroup {
     {
         let JoinRequest { group_instance_id, client_id, client_host, .. } = *request;
         let said = Newcomer { member_id, group_instance_id, client_id, client_host }.says(request, turn.core);
+        self.keep_last_written();
         if self.members.is_empty() {
             self.protocol_type = Some(turn.core.names.text(request.protocol_type));
         }
         let slot = self.members.insert(said);
+        turn.core.members += 1;
         self.members.get_mut(slot).expect("it was added").is_new = true;
         self.leader.get_or_insert(slot);
         if let State::PreparingRebalance(JoinPhase::Initial { has_newcomer, .. }) = &mut self.state {

@@ -39,6 +39,7 @@ impl ClassicGroup {
         let said = newcomer.says(request, turn.core);
         let profile = said.profile.clone();
         let leader_before = self.leader.map(|_| self.leader_profile().clone());
+        self.keep_last_written();
         let before = self.members.say(slot, said);
         self.members.get_mut(slot).expect("it is a member").is_new = false;
         self.renew_session(slot, turn);
@@ -49,6 +50,7 @@ impl ClassicGroup {
         let leader_before = leader_before.expect("a Stable group has a leader");
         let record = self.record(turn, |slot| self.members.get(slot).expect("it is a member").assignment.clone());
         turn.core.writes.push(record);
+        self.last_written = None;
         turn.core.writes.wait(Wait::Replaced(Box::new(Replaced {
             group: turn.key,
             generation_id: self.generation_id,

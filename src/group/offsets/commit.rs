@@ -91,7 +91,9 @@ impl Groups {
             offset.metadata.clone(),
             offset.expire_timestamp_ms,
         );
-        group.offsets.set(core.seed(), topic, offset.topic_id, stored)
+        let before = group.offsets.set(core.seed(), topic, offset.topic_id, stored);
+        core.committed_offsets += usize::from(before.is_none());
+        before
     }
 
     /// A commit or a deletion was written or refused; refused, what stood there before comes back.
@@ -110,13 +112,17 @@ impl Groups {
             Ok(()) => None,
             Err(_) => self.core.writes.replace_before(write, key, topic, partition, before),
         };
+        let is_there = self.is_there(key);
         let Some(offsets) = self.offsets_mut(key) else { return };
-        match back_to {
-            None => {}
-            Some(None) => drop(offsets.remove(seed, topic, partition)),
-            Some(Some(before)) => drop(offsets.set(seed, topic, before.topic_id, before.offset)),
-        }
+        let change = match back_to {
+            None => 0,
+            Some(None) => -isize::from(offsets.remove(seed, topic, partition).is_some()),
+            Some(Some(before)) => isize::from(offsets.set(seed, topic, before.topic_id, before.offset).is_none()),
+        };
         offsets.settle();
+        if is_there {
+            self.core.committed_offsets = self.core.committed_offsets.strict_add_signed(change);
+        }
     }
 }
 

@@ -53,6 +53,7 @@ impl Groups {
     pub(in crate::group) fn delete_offset(&mut self, key: GroupKey, topic: &Rc<str>, partition: i32) {
         let (group, core) = self.group_mut(key);
         let Some(before) = group.offsets.remove(core.seed(), topic, partition) else { return };
+        core.committed_offsets -= 1;
         group.offsets.unsettle();
         core.writes.push(Record::offset_tombstone(&group.id, topic, partition));
         core.writes.wait(Wait::Committed { group: key, topic: topic.clone(), partition, before: Some(before) });

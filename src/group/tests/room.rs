@@ -168,6 +168,13 @@ impl Room {
         self.settle();
     }
 
+    /// The journal becomes what lives of it, as a snapshot would have it.
+    pub(super) fn compact(&mut self) {
+        let (mut walk, mut records) = (self.groups.begin_walk(), Vec::new());
+        while self.groups.walk(&mut walk, |_| true, &mut records) {}
+        self.journal = records;
+    }
+
     // ---- what clients send; the number finds the answer ------------------------------------------------------------
 
     pub(super) fn join(&mut self, client: &Client) -> i32 {
@@ -422,9 +429,24 @@ impl Room {
             self.groups.advance(self.now);
             let is_due = self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms);
             if !is_due && !self.groups.has_records() && self.groups.core.outputs.is_empty() {
+                self.check_census();
                 return;
             }
         }
+    }
+
+    /// What is counted along the way is what one finds by counting.
+    fn check_census(&self) {
+        let census = self.groups.census();
+        if census.groups > 100 || census.members > 1_000 {
+            return;
+        }
+        let counted = Census {
+            groups: self.groups.iter().count(),
+            members: self.groups.iter().map(|group| group.classic.member_count()).sum(),
+            offsets: self.groups.iter().map(|group| group.offsets.keys().count()).sum(),
+        };
+        assert_eq!(census, counted);
     }
 
     fn ticket(&mut self, version: i16) -> Ticket {

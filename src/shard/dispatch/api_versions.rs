@@ -30,7 +30,7 @@ pub(super) fn handle(
     };
     let response =
         ApiVersionsResponse { error_code: error.0, api_keys: Array::Items(api_keys), ..ApiVersionsResponse::default() };
-    reply_frame(replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
+    reply_frame(&shard.metrics, replies, ApiKey::ApiVersions, version, correlation_id, |writer| {
         response.write(writer, ApiKey::ApiVersions.version(version));
     });
     Ok(Verdict::Answered)

@@ -6,6 +6,7 @@ use super::{RequestContext, reply_frame};
 use crate::auth::{Operation, Resource};
 use crate::errors::ErrorCode;
 use crate::group::{JoinAnswer, JoinRequest, JoinedMember, Ticket};
+use crate::metrics::CoreMetrics;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::wire::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
@@ -28,8 +29,13 @@ pub(super) fn handle(
 }
 
 /// Appends the answer of a JoinGroup that was parked.
-pub(in crate::shard) fn write_parked(ticket: Ticket, answer: &JoinAnswer, replies: &mut Vec<u8>) {
-    reply_frame(replies, ApiKey::JoinGroup, ticket.version, ticket.correlation_id, |writer| {
+pub(in crate::shard) fn write_parked(
+    metrics: &CoreMetrics,
+    ticket: Ticket,
+    answer: &JoinAnswer,
+    replies: &mut Vec<u8>,
+) {
+    reply_frame(metrics, replies, ApiKey::JoinGroup, ticket.version, ticket.correlation_id, |writer| {
         write(answer, ApiKey::JoinGroup.version(ticket.version), writer);
     });
 }
@@ -57,7 +63,7 @@ fn join(shard: &mut Shard, context: &RequestContext<'_>, request: &JoinGroupRequ
         group_id: &request.group_id,
         member_id: &request.member_id,
         group_instance_id: request.group_instance_id.as_deref(),
-        client_id: context.client_id(),
+        client_id: &context.client_id(),
         client_host: &context.client_host(),
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms: if version >= 1 { request.rebalance_timeout_ms } else { request.session_timeout_ms },

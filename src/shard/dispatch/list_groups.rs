@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::RequestContext;
 use crate::auth::{Operation, Resource};
+use crate::errors::ErrorCode;
 use crate::group;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
@@ -17,6 +18,12 @@ pub(super) fn handle(
     reply: &mut Writer<'_>,
 ) -> Verdict {
     let shard = &*shard;
+    if shard.is_loading() {
+        // Not some of the groups without an error: a client would take them for all.
+        let error_code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0;
+        ListGroupsResponse { error_code, ..ListGroupsResponse::default() }.write(reply, context.version);
+        return Verdict::Answered;
+    }
     let sees_all = shard.allows(context, Operation::Describe, Resource::Cluster);
     let is_shown = |listed: &group::ListedGroup<'_>| {
         passes(&request.states_filter, listed.state)

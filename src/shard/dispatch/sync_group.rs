@@ -4,6 +4,7 @@ use super::{RequestContext, reply_frame};
 use crate::auth::{Operation, Resource};
 use crate::errors::ErrorCode;
 use crate::group::{SyncAnswer, SyncRequest, Ticket};
+use crate::metrics::CoreMetrics;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::wire::sync_group::{SyncGroupRequest, SyncGroupResponse};
@@ -29,8 +30,13 @@ pub(super) fn handle(
 }
 
 /// Appends the answer of a SyncGroup that was parked.
-pub(in crate::shard) fn write_parked(ticket: Ticket, answer: &SyncAnswer, replies: &mut Vec<u8>) {
-    reply_frame(replies, ApiKey::SyncGroup, ticket.version, ticket.correlation_id, |writer| {
+pub(in crate::shard) fn write_parked(
+    metrics: &CoreMetrics,
+    ticket: Ticket,
+    answer: &SyncAnswer,
+    replies: &mut Vec<u8>,
+) {
+    reply_frame(metrics, replies, ApiKey::SyncGroup, ticket.version, ticket.correlation_id, |writer| {
         write(answer, ApiKey::SyncGroup.version(ticket.version), writer);
     });
 }

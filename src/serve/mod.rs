@@ -1,5 +1,7 @@
 //! Puts a server together: the data directory, control, a shard and a ring for each core, and the signals that end it.
 
+mod journals;
+
 use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
@@ -9,13 +11,17 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
+use self::journals::{CoreJournal, Journals};
 use crate::auth::AllowAll;
 use crate::config::ports::PortTable;
 use crate::config::{Listener, Settings, host_and_port};
-use crate::control::file::{self, ControlFile, OpenError};
-use crate::control::{Control, NodeEndpoints, Views};
+use crate::control::file::{self, OpenError};
+use crate::control::{NodeEndpoints, Views};
 use crate::group::{Groups, Ids};
-use crate::journal::store::MemoryStore;
+use crate::journal::failure::OpenError as JournalError;
+use crate::journal::store::Durability;
+use crate::metrics::Page;
+use crate::metrics::endpoint::Endpoint;
 use crate::net::server::CoreFailure;
 use crate::net::{self, CoreContext, CorePlan, NetworkLimits, ServerSettings, StartError, Stop, address};
 use crate::preflight::allowed_cpus;
@@ -30,6 +36,9 @@ pub enum ServeError {
     /// The data directory.
     #[error(transparent)]
     DataDirectory(#[from] OpenError),
+    /// The journal.
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
     /// A listener's host is no address of this machine.
     #[error("listener {listener}: {host} cannot be resolved: {error}; give it an address of this machine")]
     Resolve {
@@ -37,6 +46,14 @@ pub enum ServeError {
         listener: String,
         /// What was to be bound.
         host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The address of the metrics is in use or no address of this machine.
+    #[error("metrics cannot be served on {address}: {error}; use another address in --metrics")]
+    Metrics {
+        /// What was to be bound.
+        address: String,
         /// What the system said.
         error: io::Error,
     },
@@ -77,10 +94,23 @@ pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
         views: control.views(),
         mailboxes: Mailboxes::new(wakers.iter().cloned().map(wake).collect()),
     });
-    let plans = plans(&foundation, ports, wakers, control, &control_file)?;
+    let journals = Journals::open(&settings)?;
+    let _lock = journals.lock();
+    let owner = Owner { control, file: control_file.raw_fd() };
+    let plans = plans(&foundation, ports, wakers, owner, &journals)?;
+    let endpoint = settings.metrics.as_ref().map(|(host, port)| metrics_endpoint(host, *port)).transpose()?;
     let server = net::start(server_settings(&settings)?, plans)?;
+    // It ends with this function, after the cores.
+    let _metrics = endpoint.map(|endpoint| endpoint.serve(Page::new(server.metrics()), net::now)).transpose()?;
     stop_on_signals(server.stop_signal())?;
-    tracing::warn!("group state: not durable yet, a restart forgets members and committed offsets");
+    match settings.journal_mode {
+        Durability::Fsync => tracing::info!("journal: fsync (what is acknowledged survives a power failure)"),
+        Durability::Os => {
+            tracing::warn!("journal: os (what is acknowledged survives a crash of the server, not of the machine)")
+        }
+        Durability::None => tracing::warn!("journal: none (what is acknowledged survives an orderly stop only)"),
+        Durability::Memory => tracing::warn!("journal: memory (a restart forgets members and committed offsets)"),
+    }
     tracing::info!(%cluster_id, cores = settings.cores, "ready: {}", bootstrap(&settings.listeners));
     server.join()?;
     tracing::info!("stopped");
@@ -91,36 +121,40 @@ fn plans(
     foundation: &Arc<Foundation>,
     ports: &PortTable,
     wakers: Vec<Waker>,
-    control: Control,
-    control_file: &ControlFile,
+    owner: Owner,
+    journals: &Journals,
 ) -> Result<Vec<CorePlan<MakeShard>>, ServeError> {
     let settings = &foundation.settings;
-    let mut owner = Some(Owner { control, file: control_file.raw_fd() });
+    let mut owner = Some(owner);
     let cpus = net::place(settings.cores, &allowed_cpus());
     let mut plans = Vec::with_capacity(settings.cores);
     for (core, (waker, cpu)) in wakers.into_iter().zip(cpus).enumerate() {
         let own_port = |(index, listener)| Some(resolve(listener, ports.own_port(index, core)?));
         let own = settings.listeners.iter().enumerate().filter_map(own_port).collect::<Result<_, _>>()?;
+        let journal = journals.of_core(core, foundation)?;
         let (foundation, owner) = (foundation.clone(), owner.take());
-        let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, context.core, owner))));
+        let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner, journal))));
         plans.push(CorePlan { cpu, own, waker, service: service as MakeShard });
     }
     Ok(plans)
 }
 
-fn shard(foundation: &Foundation, core: usize, owner: Option<Owner>) -> Shard {
+fn shard(foundation: &Foundation, context: &CoreContext, owner: Option<Owner>, journal: CoreJournal) -> Shard {
     let settings = &foundation.settings;
+    let (journal, run_job) = journal.into_parts(context.core, foundation);
     let now = net::now();
     let parts = ShardParts {
-        core,
+        core: context.core,
         settings: settings.clone(),
         cluster_id: foundation.cluster_id.clone(),
         views: foundation.views.clone(),
         mailboxes: foundation.mailboxes.clone(),
         owner,
         groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(RandomIds::new()), now),
-        store: Box::new(MemoryStore::default()),
+        journal,
+        run_job,
         authorizer: Box::new(AllowAll),
+        metrics: context.metrics.clone(),
     };
     Shard::new(parts, now)
 }
@@ -136,6 +170,7 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
         bootstrap: bootstrap.collect::<Result<Vec<_>, _>>()?,
         limits: NetworkLimits {
             request_max_bytes: settings.request_max_bytes,
+            queued_requests_max_bytes: settings.queued_requests_max_bytes,
             max_connections: settings.max_connections,
             max_connections_per_ip: settings.max_connections_per_ip,
             connections_max_idle_ms: u64::try_from(settings.connections_max_idle_ms).ok(),
@@ -144,6 +179,14 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
         ring: RingSettings::default(),
         port_patience: Duration::from_secs(3),
     })
+}
+
+fn metrics_endpoint(host: &str, port: u16) -> Result<Endpoint, ServeError> {
+    let named = host_and_port(host, port);
+    let bound = address::resolve(host, port).and_then(Endpoint::bind);
+    let endpoint = bound.map_err(|error| ServeError::Metrics { address: named.clone(), error })?;
+    tracing::info!("metrics: http://{named}/metrics");
+    Ok(endpoint)
 }
 
 fn resolve(listener: &Listener, port: u16) -> Result<SocketAddr, ServeError> {

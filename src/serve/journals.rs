@@ -1,0 +1,90 @@
+//! Opens the journal of a data directory, and gives each core its stream of it.
+
+use std::sync::Arc;
+
+use super::Foundation;
+use crate::config::Settings;
+use crate::ids::NodeIndex;
+use crate::journal::block::BLOCK_BYTES;
+use crate::journal::disk::Lock;
+use crate::journal::failure::OpenError;
+use crate::journal::files::{Folder, Worker};
+use crate::journal::job::Job;
+use crate::journal::layout::{Layout, Placement};
+use crate::journal::store::{Durability, MemoryStore};
+use crate::journal::stream::StreamSettings;
+use crate::leadership::assign::leader_of;
+use crate::leadership::pin;
+use crate::shard::{Journal, Mail, RunJob};
+
+/// The rule by which partitions are placed; it is leadership's. A journal placed by another is re-distributed.
+const PLACEMENT: &str = "in turn";
+
+/// The journal of a server, as its cores need it.
+pub(super) enum Journals {
+    /// `rallypoint.journal.mode=memory`.
+    Memory,
+    /// In a folder.
+    Folder { layout: Layout, settings: StreamSettings },
+}
+
+/// What one core gets; made on the thread that starts it, used on the core's.
+pub(super) struct CoreJournal(Option<(crate::journal::replay::Replay, StreamSettings, Worker)>);
+
+impl Journals {
+    /// Opens or makes the journal; with another number of cores than before it is re-distributed first.
+    pub(super) fn open(settings: &Settings) -> Result<Journals, OpenError> {
+        let mode = settings.journal_mode;
+        if mode == Durability::Memory {
+            return Ok(Journals::Memory);
+        }
+        let nodes = settings.cores as u16;
+        let stream_of = move |partition: i32| leader_of(partition, NodeIndex(0), nodes).index();
+        let placement = Placement { streams: settings.cores, name: PLACEMENT, stream_of: &stream_of };
+        let folder = Arc::new(Folder::new(settings.data_dir.join("journal")));
+        let layout = Layout::open(folder, placement, &mut |_| {})?;
+        let segment_bytes = settings.journal_segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes: 4 * segment_bytes };
+        Ok(Journals::Folder { layout, settings })
+    }
+
+    /// To be kept until the server has ended.
+    pub(super) fn lock(&self) -> Option<Arc<dyn Lock>> {
+        match self {
+            Journals::Memory => None,
+            Journals::Folder { layout, .. } => Some(layout.lock()),
+        }
+    }
+
+    /// A core's part, and the thread for its files.
+    pub(super) fn of_core(&self, core: usize, foundation: &Foundation) -> Result<CoreJournal, OpenError> {
+        let Journals::Folder { layout, settings } = self else { return Ok(CoreJournal(None)) };
+        let led = {
+            let guard = pin();
+            let offsets = foundation.views.table(&guard).offsets.as_ref();
+            let leaders = offsets.map_or(&[][..], |offsets| &offsets.leaders);
+            let led = leaders.iter().enumerate().filter(|(_, leader)| leader.index() == core);
+            led.map(|(partition, _)| partition as i32).collect::<Vec<_>>()
+        };
+        let replay = layout.replay(core, led)?;
+        let worker = Worker::start(layout.disk().clone())
+            .map_err(|error| OpenError::Io { path: "a thread for the journal's files".to_owned(), source: error })?;
+        Ok(CoreJournal(Some((replay, *settings, worker))))
+    }
+}
+
+impl CoreJournal {
+    /// The shard's end of it.
+    pub(super) fn into_parts(self, core: usize, foundation: &Foundation) -> (Journal, RunJob) {
+        let Some((replay, settings, worker)) = self.0 else {
+            let no_job = |job: Job| unreachable!("memory has no files, but wants {job:?}");
+            return (Journal::Open(Box::new(MemoryStore::default())), Box::new(no_job));
+        };
+        let mailboxes = foundation.mailboxes.clone();
+        let run = move |job: Job| {
+            let mailboxes = mailboxes.clone();
+            worker.submit(job, Box::new(move |done| mailboxes.send(core, Mail::JobDone(done))));
+        };
+        (Journal::load(replay, settings), Box::new(run))
+    }
+}

@@ -1,0 +1,181 @@
+//! Requests as bytes, and a blocking client that sends them.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rallypoint::wire::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use rallypoint::wire::heartbeat::HeartbeatRequest;
+use rallypoint::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use rallypoint::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
+use rallypoint::wire::{ApiKey, Array, Cursor, RequestHeader, ResponseHeader, Wire, Writer};
+
+use super::PATIENCE;
+
+pub const NONE: i16 = 0;
+pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+pub const INVALID_REQUEST: i16 = 42;
+pub const MEMBER_ID_REQUIRED: i16 = 79;
+
+/// A request frame with its size.
+pub fn frame<'a>(api: ApiKey, version: i16, request: &impl Wire<'a>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    let start = writer.begin_frame();
+    let (api_key, client_id) = (api.number(), Some("hostile".into()));
+    let header = RequestHeader { api_key, api_version: version, correlation_id: 7, client_id };
+    header.write(&mut writer, api.request_header_version(version));
+    request.write(&mut writer, api.version(version));
+    writer.end_frame(start);
+    bytes
+}
+
+/// Reads the body of a reply frame (without its size).
+pub fn read<'a, T: Wire<'a>>(reply: &'a [u8], api: ApiKey, version: i16) -> T {
+    let mut cursor = Cursor::new(reply);
+    ResponseHeader::read(&mut cursor, api.response_header_version(version)).expect("a header");
+    T::read(&mut cursor, api.version(version)).expect("a body")
+}
+
+/// A blocking client.
+pub struct Client(pub TcpStream);
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        Client::try_connect(address).expect("the server accepts")
+    }
+
+    pub fn try_connect(address: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Client(stream))
+    }
+
+    /// Connects to the coordinator of a group.
+    pub fn of_coordinator(bootstrap: SocketAddr, group_id: &str) -> Client {
+        let mut bootstrap = Client::connect(bootstrap);
+        let request = FindCoordinatorRequest { key: group_id.into(), ..FindCoordinatorRequest::default() };
+        loop {
+            let reply = bootstrap.ask(ApiKey::FindCoordinator, 1, &request);
+            let found: FindCoordinatorResponse<'_> = read(&reply, ApiKey::FindCoordinator, 1);
+            if found.error_code == NONE {
+                return Client::connect(([127, 0, 0, 1], found.port as u16).into());
+            }
+            // The first look-up creates the topic of the offsets.
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the server reads");
+    }
+
+    /// The next reply frame without its size.
+    pub fn receive(&mut self) -> Vec<u8> {
+        self.try_receive().expect("a reply")
+    }
+
+    pub fn try_receive(&mut self) -> io::Result<Vec<u8>> {
+        let mut size = [0; 4];
+        self.0.read_exact(&mut size)?;
+        let mut reply = vec![0; i32::from_be_bytes(size) as usize];
+        self.0.read_exact(&mut reply)?;
+        Ok(reply)
+    }
+
+    /// Sends a request and gives back its reply frame.
+    pub fn ask<'a>(&mut self, api: ApiKey, version: i16, request: &impl Wire<'a>) -> Vec<u8> {
+        self.send(&frame(api, version, request));
+        self.receive()
+    }
+
+    /// Whether the server has closed the connection, reset or not, and sent nothing more.
+    pub fn is_ended(&mut self) -> bool {
+        match self.0.read(&mut [0; 64]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Writes the same bytes over and over until the server takes no more for a while; how many it took.
+    pub fn write_until_stopped(&mut self, batch: &[u8], at_most: usize) -> usize {
+        self.0.set_write_timeout(Some(std::time::Duration::from_millis(300))).expect("a time-out can be set");
+        let mut written = 0;
+        while let Ok(count) = self.0.write(&batch[written % batch.len()..]) {
+            written += count;
+            assert!(written < at_most, "the server never stops reading");
+        }
+        written
+    }
+}
+
+/// A member that has joined a group.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub group_id: String,
+    pub member_id: String,
+    pub generation_id: i32,
+}
+
+impl Member {
+    /// Founds a group: joins and syncs as its only member.
+    pub fn found(client: &mut Client, group_id: &str, session_timeout_ms: i32) -> Member {
+        let request = join_request(group_id, session_timeout_ms);
+        let reply = client.ask(ApiKey::JoinGroup, 3, &request.write());
+        let joined: JoinGroupResponse<'_> = read(&reply, ApiKey::JoinGroup, 3);
+        assert_eq!(joined.error_code, NONE, "{joined:?}");
+        let member = Member {
+            group_id: group_id.to_owned(),
+            member_id: joined.member_id.to_string(),
+            generation_id: joined.generation_id,
+        };
+        let reply = client.ask(ApiKey::SyncGroup, 2, &member.sync(&[]));
+        assert_eq!(read::<SyncGroupResponse<'_>>(&reply, ApiKey::SyncGroup, 2).error_code, NONE);
+        member
+    }
+
+    pub fn sync<'a>(&'a self, assignments: &'a [SyncGroupRequestAssignment<'a>]) -> SyncGroupRequest<'a> {
+        SyncGroupRequest {
+            group_id: (&*self.group_id).into(),
+            generation_id: self.generation_id,
+            member_id: (&*self.member_id).into(),
+            assignments: Array::Items(assignments),
+            ..SyncGroupRequest::default()
+        }
+    }
+
+    pub fn heartbeat(&self) -> HeartbeatRequest<'_> {
+        HeartbeatRequest {
+            group_id: (&*self.group_id).into(),
+            generation_id: self.generation_id,
+            member_id: (&*self.member_id).into(),
+            ..HeartbeatRequest::default()
+        }
+    }
+}
+
+/// A JoinGroup of a newcomer, with what it borrows.
+pub struct Join<'a> {
+    pub group_id: &'a str,
+    pub session_timeout_ms: i32,
+    pub rebalance_timeout_ms: i32,
+    pub protocols: Vec<JoinGroupRequestProtocol<'a>>,
+}
+
+pub fn join_request(group_id: &str, session_timeout_ms: i32) -> Join<'_> {
+    let protocols = vec![JoinGroupRequestProtocol { name: "range".into(), metadata: b"" }];
+    Join { group_id, session_timeout_ms, rebalance_timeout_ms: 60_000, protocols }
+}
+
+impl Join<'_> {
+    pub fn write(&self) -> JoinGroupRequest<'_> {
+        JoinGroupRequest {
+            group_id: self.group_id.into(),
+            session_timeout_ms: self.session_timeout_ms,
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            protocol_type: "consumer".into(),
+            protocols: Array::Items(&self.protocols),
+            ..JoinGroupRequest::default()
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The server, as a process.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::PATIENCE;
+
+/// What every test sets, unless it sets it otherwise.
+const PROPERTIES: &[(&str, &str)] =
+    &[("group.initial.rebalance.delay.ms", "0"), ("group.min.session.timeout.ms", "500")];
+
+pub struct Server {
+    child: Child,
+    /// Where all cores accept.
+    pub address: SocketAddr,
+    log: Arc<Mutex<String>>,
+    _data_dir: TempDir,
+}
+
+impl Server {
+    /// Starts one on ports that are free.
+    pub fn start(cores: usize, properties: &[(&str, &str)]) -> Server {
+        for _ in 0..10 {
+            if let Some(server) = Server::try_start(cores, properties) {
+                return server;
+            }
+        }
+        panic!("no server could be started");
+    }
+
+    fn try_start(cores: usize, properties: &[(&str, &str)]) -> Option<Server> {
+        let data_dir = tempfile::tempdir().expect("a directory");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port(cores)));
+        let binary = std::env::var("RALLYPOINT_BIN").unwrap_or(env!("CARGO_BIN_EXE_rallypoint").to_owned());
+        let mut command = Command::new(binary);
+        command.args(["serve", "--cores", &cores.to_string(), "--listen", &address.to_string(), "--data-dir"]);
+        command.arg(data_dir.path());
+        for (key, value) in PROPERTIES.iter().chain(properties) {
+            command.args(["--set", &format!("{key}={value}")]);
+        }
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let log = Arc::new(Mutex::new(String::new()));
+        let lines = log.clone();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let mut log = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let mut server = Server { child, address, log, _data_dir: data_dir };
+        let began = Instant::now();
+        while !server.has_logged("ready: ") {
+            if server.child.try_wait().expect("it can be asked").is_some() {
+                eprintln!("a server did not start:\n{}", server.log());
+                return None;
+            }
+            assert!(began.elapsed() < PATIENCE, "the server does not come up:\n{}", server.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(server)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All that it has logged.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn has_logged(&self, text: &str) -> bool {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
+    }
+
+    /// Its memory in bytes.
+    pub fn rss_bytes(&self) -> usize {
+        rss_bytes_of(self.pid())
+    }
+
+    /// Waits until its memory is below a bound again.
+    pub fn shrinks_below(&self, bytes: usize) {
+        super::eventually(&format!("a resident set below {} MiB", bytes >> 20), || self.rss_bytes() < bytes);
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs").count()
+    }
+
+    /// That it is still there, and did not panic.
+    pub fn is_well(&mut self) {
+        assert!(self.child.try_wait().expect("it can be asked").is_none(), "the server has ended:\n{}", self.log());
+        assert!(!self.has_logged("panicked"), "{}", self.log());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail = log.lines().rev().take(30).collect::<Vec<_>>();
+            eprintln!("the server's last words:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+    }
+}
+
+pub fn rss_bytes_of(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok()).unwrap_or(0) << 10
+}
+
+/// A port that is free, and so are those of the cores behind it. Below the ports that the system gives to clients, which a
+/// test leaves behind by the thousand.
+fn free_port(cores: usize) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let cores = cores as u16;
+    loop {
+        let number =
+            NEXT.fetch_add(1 + cores, Ordering::Relaxed).wrapping_add((std::process::id() as u16).wrapping_mul(32));
+        let port = 10_000 + number % 20_000;
+        if (port..=port + cores).all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()) {
+            return port;
+        }
+    }
+}
