@@ -69,8 +69,10 @@ class Server:
             if self.process.poll() is not None:
                 raise Fault("the server ended with status %d; see %s" % (self.process.returncode, self.log.name))
             try:
-                return Conn("127.0.0.1", self.port, timeout=10).close()
-            except OSError:
+                with Conn("127.0.0.1", self.port, timeout=10) as conn:
+                    conn.call("ApiVersions", 3)
+                return
+            except (OSError, WireError):  # The start looks whether the ports are free, and closes them again.
                 time.sleep(0.02)
         raise Fault("the server does not listen")
 
