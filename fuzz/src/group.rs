@@ -237,7 +237,7 @@ impl World {
     fn end_a_write(&mut self, choice: u8, succeeds: bool) {
         if !succeeds {
             let mut failed = std::mem::take(&mut self.stalled);
-            if choice % 2 == 0 {
+            if choice.is_multiple_of(2) {
                 failed.reverse();
             }
             for (write, records) in failed {
