@@ -222,6 +222,7 @@ impl ClassicGroup {
     }
 
     /// What must hold between any two inputs.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn check(&self) -> Result<(), &'static str> {
         let is_preparing = matches!(self.state, State::PreparingRebalance(_));
         let claims = [
@@ -265,6 +266,7 @@ impl ClassicGroup {
     }
 
     /// For the checks of debug builds: all of it is looked at in small groups, now and then in large ones.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn is_checked_now(&self, random: u64) -> bool {
         self.members.len() <= 32 || random.is_multiple_of(256)
     }
