@@ -330,6 +330,10 @@ impl World {
         }
         let (token, fails) = (write.token, self.fails_write());
         let result = self.machine.storage.complete(write, fails, &mut self.breaks, &mut self.random);
+        if let Err(failure) = &result {
+            let now = self.now();
+            self.model.trace.note(now, || format!("core {core}  {failure}"));
+        }
         if !self.ends_without_power() {
             self.machine.cores[core].inbox.push(Incoming::Written(token, result));
             self.wake_core(core);
