@@ -158,6 +158,8 @@ impl Shard {
         let Some(store) = self.journal.store_mut() else { return };
         let durable = store.durable();
         self.release(durable, network);
+        // Not before what failed is undone.
+        self.turn_snapshot();
         let now = self.now;
         let Some(store) = self.journal.store_mut() else { return };
         while let Some(write) = store.poll_write(now) {

@@ -9,6 +9,7 @@ mod journal;
 pub mod mailbox;
 mod persist;
 pub mod service;
+mod snapshots;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub use self::journal::{Journal, RunJob};
 use self::mailbox::Mailboxes;
 use self::persist::Persistence;
 use self::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict, WriteFailure};
+use self::snapshots::Snapshots;
 use crate::auth::{Authorizer, Operation, Resource};
 use crate::clock::Now;
 use crate::config::Settings;
@@ -82,6 +84,7 @@ pub struct Shard {
     /// What the journal has made durable, as far as it was passed on.
     released: JournalPosition,
     persistence: Persistence,
+    snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
     judged_commits: Vec<JudgedCommit>,
@@ -110,6 +113,7 @@ impl Shard {
             run_job,
             released: JournalPosition::default(),
             persistence: Persistence::default(),
+            snapshots: Snapshots::default(),
             codes: Vec::new(),
             judged_commits: Vec::new(),
             api_versions: dispatch::served_apis(),
@@ -248,7 +252,7 @@ impl Service for Shard {
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        if self.groups.has_output() || self.is_loading() {
+        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() {
             return Some(self.now.monotonic_ms);
         }
         let journal = self.journal.store().and_then(|store| store.deadline_ms());

@@ -138,11 +138,7 @@ impl Group {
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
-        if self
-            .generations
-            .get(&id)
-            .is_some_and(|known| known.is_doubtful && !self.are_same(&known.leader, &joined.leader))
-        {
+        if self.generations.get(&id).is_some_and(|known| known.is_doubtful) && self.check_told(joined).is_err() {
             self.generations.remove(&id);
         }
         self.generations.entry(id).or_insert_with(|| Generation {
@@ -309,6 +305,6 @@ impl Group {
         self.generations.values_mut().for_each(|known| known.told.clear());
         self.generations.iter_mut().for_each(|(id, known)| known.is_doubtful |= *id > promised);
         (self.told, self.told_before) = (promised, promised);
-        self.trails.values_mut().for_each(Trail::doubt);
+        self.trails.values_mut().for_each(Trail::crashed);
     }
 }

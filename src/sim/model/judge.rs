@@ -86,7 +86,11 @@ impl Model {
     }
 
     /// The coordinator of a group answers for it, and nobody else.
-    fn check_route(&self, group_id: &str, error: ErrorCode) -> Result<(), String> {
+    fn check_route(&mut self, group_id: &str, error: ErrorCode) -> Result<(), String> {
+        let is_loading = matches!(error, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR);
+        if !is_loading && !BEFORE_THE_GROUP.contains(&error) {
+            self.loading &= !(1 << self.core);
+        }
         let Some(owner) = self.owner(group_id) else { return Ok(()) };
         let (core, is_owner) = (self.core, owner == self.core);
         match error {
@@ -127,7 +131,11 @@ impl Model {
 
     fn judge_sync(&mut self, speaker: &Speaker, was_parked: bool, response: &SyncGroupResponse<'_>) -> Judged {
         let error = ErrorCode(response.error_code);
+        let was_loading = self.loading;
         self.check_route(&speaker.group_id, error)?;
+        if error == ErrorCode::REBALANCE_IN_PROGRESS {
+            self.loading = was_loading;
+        }
         if !error.is_none() {
             return Ok(NOTHING);
         }
@@ -144,6 +152,10 @@ impl Model {
 
     fn judge_heartbeat(&mut self, speaker: &Speaker, response: &HeartbeatResponse) -> Judged {
         let error = ErrorCode(response.error_code);
+        // Kafka's coordinator says to every heartbeat that all is well while it loads.
+        if error.is_none() && self.loading >> self.core & 1 == 1 {
+            return Ok(NOTHING);
+        }
         self.check_route(&speaker.group_id, error)?;
         let now_ms = self.now.monotonic_ms;
         let group = self.group(&speaker.group_id);
