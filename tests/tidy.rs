@@ -21,6 +21,8 @@ const LAYERS: &[(&[&str], bool)] = &[
     (&["ring", "journal"], false),
     (&["config"], false),
     (&["control", "shard"], true),
+    (&["fleet"], false),
+    (&["sim"], false),
     (&["preflight"], false),
     (&["net"], false),
     (&["cli", "serve"], false),

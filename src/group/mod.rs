@@ -34,6 +34,7 @@ mod classic;
 mod core;
 mod groups;
 mod index;
+mod memory;
 mod names;
 mod offsets;
 mod outcome;

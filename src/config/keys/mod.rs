@@ -144,7 +144,11 @@ mod tests {
                 Kind::Number { max, .. } if key.default != max.to_string() => Value::Number(max),
                 Kind::Number { min, .. } => Value::Number(min),
                 Kind::Boolean => Value::Boolean(key.default != "true"),
-                Kind::Text | Kind::Word(_) => Value::Text("other".into()),
+                Kind::Text => Value::Text("other".into()),
+                Kind::Word(words) => {
+                    let other = words.iter().find(|word| **word != key.default).expect("there is a choice");
+                    Value::Text(other.to_string())
+                }
                 Kind::List { .. } | Kind::Words(_) => Value::List(vec!["other".into()]),
             };
             let mut settings = Settings::default();

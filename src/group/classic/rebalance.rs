@@ -99,6 +99,7 @@ impl ClassicGroup {
         self.generation_id = self.generation_id.wrapping_add(1);
         self.enter(State::Empty, turn);
         self.round = None;
+        self.assigned_bytes = 0;
         let record = self.record(turn, |_| SharedBytes::default());
         turn.core.writes.push(record);
     }

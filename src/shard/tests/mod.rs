@@ -2,9 +2,11 @@
 
 mod data_plane;
 mod find_coordinator;
+mod hostile;
 mod metadata;
 mod topics;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
