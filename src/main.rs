@@ -61,8 +61,10 @@ fn check(arguments: &ServeArguments) -> ExitCode {
 
 fn sim(arguments: &SimArguments) -> ExitCode {
     let summary = rallypoint::sim::run(arguments, |_, _| {});
-    let Summary { seeds, requests, simulated_ms } = summary;
-    print(&format!("{seeds} seeds, {requests} requests, {} s of simulated time: no fault\n", simulated_ms / 1_000))
+    let Summary { seeds, requests, simulated_ms, failed } = summary;
+    let seconds = simulated_ms / 1_000;
+    print(&format!("{seeds} seeds, {requests} requests, {seconds} s of simulated time, {failed} seeds failed\n"));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn serve(arguments: &ServeArguments) -> ExitCode {

@@ -45,6 +45,10 @@ pub struct SimArguments {
     #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "200")]
     pub trace: Option<usize>,
 
+    /// Go on after a seed that fails, and fail at the end
+    #[arg(long)]
+    pub keep_going: bool,
+
     /// Break a rule on purpose
     #[arg(long = "break", value_name = "RULE", hide = true)]
     pub breaks: Option<Break>,
@@ -59,6 +63,8 @@ pub struct Summary {
     pub requests: u64,
     /// Simulated time in all of them, in milliseconds.
     pub simulated_ms: u64,
+    /// Seeds that failed.
+    pub failed: u64,
 }
 
 thread_local! {
@@ -82,7 +88,7 @@ pub fn simulate(seed: u64, breaks: Option<Break>, trace_lines: usize) -> Ending 
 /// Simulates what is asked for; `progress` hears of each seed.
 ///
 /// # Panics
-/// If a seed fails, with one line that says what cannot be and how to repeat it.
+/// If a seed fails and that is not to be borne, with one line that says what cannot be and how to repeat it.
 pub fn run(arguments: &SimArguments, mut progress: impl FnMut(u64, &Ending)) -> Summary {
     let (from, seeds) = match arguments.seed {
         Some(seed) => (seed, 1),
@@ -92,7 +98,12 @@ pub fn run(arguments: &SimArguments, mut progress: impl FnMut(u64, &Ending)) -> 
     for seed in from..from.saturating_add(seeds) {
         let ending = simulate(seed, arguments.breaks, arguments.trace.unwrap_or(0));
         if let Some(fault) = &ending.fault {
-            panic!("{} # {fault}", repeat(seed, arguments.breaks));
+            let line = format!("{} # {fault}", repeat(seed, arguments.breaks));
+            if !arguments.keep_going {
+                panic!("{line}");
+            }
+            eprintln!("{line}");
+            summary.failed += 1;
         }
         summary.seeds += 1;
         summary.requests += ending.requests;

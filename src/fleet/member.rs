@@ -165,6 +165,7 @@ enum Kind {
 struct InFlight {
     correlation_id: i32,
     kind: Kind,
+    version: i16,
     /// When it was sent.
     generation_id: i32,
     deadline_ms: u64,
@@ -172,7 +173,7 @@ struct InFlight {
 
 #[derive(Clone, Debug)]
 enum Outgoing {
-    Request { kind: Kind, correlation_id: i32 },
+    Request { kind: Kind, version: i16, correlation_id: i32 },
     Close(Channel),
     Event(Event),
 }
@@ -338,8 +339,8 @@ impl Member {
     /// The next thing to do. The frame of a [`Output::Send`] is appended to `frame`, its size in front.
     pub fn poll_output(&mut self, frame: &mut Vec<u8>) -> Option<Output> {
         Some(match self.outgoing.pop_front()? {
-            Outgoing::Request { kind, correlation_id } => {
-                self.write(kind, correlation_id, frame);
+            Outgoing::Request { kind, version, correlation_id } => {
+                self.write(kind, version, correlation_id, frame);
                 Output::Send(kind.channel())
             }
             Outgoing::Close(channel) => Output::Close(channel),
@@ -380,9 +381,10 @@ impl Member {
             _ => self.settings.request_timeout_ms,
         };
         let deadline_ms = now.monotonic_ms + timeout_ms;
-        let asked = InFlight { correlation_id, kind, generation_id: self.generation_id, deadline_ms };
+        let version = self.version_of(kind);
+        let asked = InFlight { correlation_id, kind, version, generation_id: self.generation_id, deadline_ms };
         self.in_flight[kind.channel() as usize].push_back(asked);
-        self.outgoing.push_back(Outgoing::Request { kind, correlation_id });
+        self.outgoing.push_back(Outgoing::Request { kind, version, correlation_id });
     }
 
     fn go(&mut self, phase: Phase, after_ms: u64, now: Now) {

@@ -144,7 +144,8 @@ impl Groups {
         self.core.writes.has_records()
     }
 
-    /// A write is durable, or was refused with the error that Kafka's log would give.
+    /// A write is durable, or was refused with the error that Kafka's log would give. Writes become durable in their order;
+    /// one may be refused at once, while earlier ones are still on their way.
     pub fn written(&mut self, write: WriteId, result: Result<(), ErrorCode>, now: Now) {
         while let Some(wait) = self.core.writes.next_ended(write, result.is_ok()) {
             match wait {
@@ -282,6 +283,9 @@ impl Groups {
         self.core.committed_offsets -= group.offsets.keys().count();
         self.core.memory.change(group.bytes(), 0);
         self.by_id.remove(self.core.hash(&group.id), key.slot);
+        if self.slab.len() == 0 {
+            self.by_id = Index::default();
+        }
         group
     }
 

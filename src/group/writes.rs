@@ -110,16 +110,16 @@ impl Writes {
         self.waits.remove(at).map(|(_, wait)| wait)
     }
 
-    /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.
+    /// If a later write changes the same offset, what it would go back to becomes `earlier`; else `earlier` is given back.
     pub(super) fn replace_before(
         &mut self,
-        write: WriteId,
+        refused: WriteId,
         key: GroupKey,
         changed_topic: &str,
         changed_partition: i32,
         earlier: Option<Committed>,
     ) -> Option<Option<Committed>> {
-        for wait in self.after(write) {
+        for (_, wait) in self.later_than(refused) {
             match wait {
                 Wait::Committed { group, topic, partition, before }
                     if *group == key && **topic == *changed_topic && *partition == changed_partition =>
@@ -133,9 +133,9 @@ impl Writes {
         Some(earlier)
     }
 
-    /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
+    /// If a later write replaces the same member, that one would go back to what this one goes back to.
     pub(super) fn replace_said_before(&mut self, write: WriteId, refused: &mut Replaced) {
-        for wait in self.after(write) {
+        for (_, wait) in self.later_than(write) {
             if let Wait::Replaced(later) = wait
                 && (later.group, later.member) == (refused.group, refused.member)
             {
@@ -145,9 +145,9 @@ impl Writes {
         }
     }
 
-    /// What waits for a later write: within the refused one, the newest has been undone before.
-    fn after(&mut self, write: WriteId) -> impl Iterator<Item = &mut Wait> {
-        self.waits.iter_mut().filter(move |(waiting, _)| *waiting > write).map(|(_, wait)| wait)
+    fn later_than(&mut self, write: WriteId) -> impl Iterator<Item = &mut (WriteId, Wait)> {
+        let start = self.waits.partition_point(|(waiting, _)| *waiting <= write);
+        self.waits.range_mut(start..)
     }
 
     pub(super) fn has_records(&self) -> bool {

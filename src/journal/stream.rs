@@ -1,5 +1,5 @@
 //! One stream of the journal in use: a core's [`Store`]. Joins the group commit ([`super::writer`]) to the files of its
-//! segments, and bounds the log by snapshots ([`super::taking`]). Does no I/O itself but where it is opened: writes go out by
+//! segments, and bounds the log by snapshots (`taking`). Does no I/O itself but where it is opened: writes go out by
 //! [`Store::poll_write`], everything else by [`Store::poll_job`].
 
 use std::collections::{BTreeMap, VecDeque};

@@ -162,7 +162,7 @@ impl Model {
                 open.deadline_ms = Some(deadline_ms);
                 self.deadlines.insert((deadline_ms, connection, place));
             }
-            Outcome::Replied(reply) => open.promises = Some(self.judged(&open.asked, reply)),
+            Outcome::Replied(reply) => open.promises = Some(self.judged(&open.asked, false, reply)),
             Outcome::Refused(_) => unreachable!("it was looked at above"),
         }
         match self.links.get_mut(&connection) {
@@ -183,7 +183,7 @@ impl Model {
             return self.fault(format!("{} is answered twice", open.asked.api.name()));
         }
         self.trace.reply(self.now, self.core, connection, place, &open.asked, reply);
-        open.promises = Some(self.judged(&open.asked, reply));
+        open.promises = Some(self.judged(&open.asked, true, reply));
         self.put_open(connection, open);
     }
 
@@ -287,6 +287,7 @@ impl Model {
         self.links.clear();
         self.deadlines.clear();
         self.groups.values_mut().for_each(|group| group.crashed(keeps));
+        self.cluster.crashed();
         if changes_cores {
             self.cluster.forget_coordinators();
         }
@@ -370,11 +371,9 @@ impl Model {
     }
 
     fn topic_may_go(&mut self, name: &str) {
-        let id = self.new_id();
         for group in self.groups.values_mut() {
-            group.trails.iter_mut().filter(|((topic, _), _)| topic == name).for_each(|(_, trail)| {
-                trail.push_maybe(id, None);
-            });
+            let trails = group.trails.iter_mut().filter(|((topic, _), _)| topic == name);
+            trails.for_each(|(_, trail)| trail.vanish_some_time());
         }
     }
 

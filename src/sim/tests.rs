@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_few_seeds_pass() {
-    let arguments = SimArguments { seeds: 20, from: 1, seed: None, trace: None, breaks: None };
+    let arguments = SimArguments { seeds: 20, from: 1, seed: None, trace: None, keep_going: false, breaks: None };
     assert_eq!(run(&arguments, |_, _| {}).seeds, 20);
 }
 

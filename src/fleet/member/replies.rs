@@ -17,7 +17,7 @@ use crate::wire::{Cursor, Malformed, ResponseHeader, Wire};
 
 impl Member {
     pub(super) fn reply(&mut self, asked: InFlight, frame: &[u8], now: Now) -> Result<(), Unexpected> {
-        let (api, version) = (asked.kind.api(), self.version_of(asked.kind));
+        let (api, version) = (asked.kind.api(), asked.version);
         let mut cursor = Cursor::new(frame);
         let header = ResponseHeader::read(&mut cursor, api.response_header_version(version))?;
         if header.correlation_id != asked.correlation_id {

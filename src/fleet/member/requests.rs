@@ -52,8 +52,8 @@ impl Member {
         }
     }
 
-    pub(super) fn write(&self, kind: Kind, correlation_id: i32, frame: &mut Vec<u8>) {
-        let (api, api_version) = (kind.api(), self.version_of(kind));
+    pub(super) fn write(&self, kind: Kind, api_version: i16, correlation_id: i32, frame: &mut Vec<u8>) {
+        let api = kind.api();
         let mut writer = Writer::new(frame);
         let start = writer.begin_frame();
         let header = RequestHeader {

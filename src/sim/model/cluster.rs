@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked::TopicName;
+use crate::errors::ErrorCode;
 use crate::wire::Uuid;
 
 #[derive(Debug, Default)]
@@ -12,6 +13,8 @@ pub(super) struct Cluster {
     by_id: BTreeMap<Uuid, String>,
     /// Topics that were deleted; their ids never come back.
     gone: BTreeSet<Uuid>,
+    /// By name, deletions that were asked for and are not answered.
+    doomed: BTreeMap<String, usize>,
     /// Node id by group id.
     coordinators: BTreeMap<String, i32>,
 }
@@ -20,7 +23,7 @@ pub(super) struct Cluster {
 struct Topic {
     id: Uuid,
     partitions: usize,
-    /// Its deletion was asked for.
+    /// Its deletion was asked for, and what came of it is not known for certain.
     may_go: bool,
 }
 
@@ -35,36 +38,41 @@ impl Cluster {
         if self.gone.contains(&id) {
             return Err(format!("topic {name} has the id {id} of a topic that was deleted"));
         }
-        if let Some(known) = self.topics.get(name)
-            && !(id.is_zero() || known.id.is_zero() || known.id == id)
-        {
-            if !known.may_go {
-                return Err(format!("topic {name} had the id {} and has {id}", known.id));
-            }
-            self.deleted(name);
-        }
         if !id.is_zero()
             && let Some(other) = self.by_id.insert(id, name.into()).filter(|other| other != name)
         {
             return Err(format!("topics {other} and {name} have the id {id}"));
         }
-        let known = self.topics.entry(name.into()).or_insert(Topic { id, partitions, may_go: false });
+        let may_go = self.may_go(name);
+        let Some(known) = self.topics.get_mut(name) else {
+            self.topics.insert(name.into(), Topic { id, partitions, may_go: false });
+            return Ok(());
+        };
+        let has_other_id = !(id.is_zero() || known.id.is_zero() || known.id == id);
+        let has_other_size = !(partitions == 0 || known.partitions == 0 || known.partitions == partitions);
+        if (has_other_id || has_other_size) && !may_go {
+            let Topic { id: known_id, partitions: known_partitions, .. } = known;
+            return Err(format!(
+                "topic {name} was {known_id} with {known_partitions} partitions and is {id} with {partitions}"
+            ));
+        }
+        if has_other_id {
+            self.gone.insert(known.id);
+        }
+        if has_other_id || has_other_size {
+            *known = Topic { id, partitions, may_go: false };
+        }
         if known.id.is_zero() {
             known.id = id;
         }
-        if known.partitions == 0 || known.may_go && known.id.is_zero() {
-            known.partitions = partitions;
-        }
-        if partitions != 0 && known.partitions != partitions {
-            return Err(format!("topic {name} had {} partitions and has {partitions}", known.partitions));
-        }
+        known.partitions = known.partitions.max(partitions);
         Ok(())
     }
 
     /// A topic is said not to exist.
     pub(super) fn told_absent(&self, name: &str) -> Result<(), String> {
         match self.topics.get(name) {
-            Some(known) if !known.may_go => Err(format!("topic {name} is not there any more")),
+            Some(_) if !self.may_go(name) => Err(format!("topic {name} is not there any more")),
             _ => Ok(()),
         }
     }
@@ -72,23 +80,47 @@ impl Cluster {
     /// The deletion of a topic was asked for. Gives its name, if it is known.
     pub(super) fn deletion_asked(&mut self, topic: &TopicName) -> Option<String> {
         let name = self.name_of(topic)?;
-        if let Some(known) = self.topics.get_mut(&name) {
-            known.may_go = true;
-        }
+        *self.doomed.entry(name.clone()).or_default() += 1;
         Some(name)
     }
 
-    /// Whether the topic's deletion was asked for, and has not been seen to be done.
-    pub(super) fn may_go(&self, name: &str) -> bool {
-        self.topics.get(name).is_none_or(|topic| topic.may_go)
+    /// The deletion is answered. `id` is zero if the version does not tell, or the topic was not there.
+    pub(super) fn deletion_answered(&mut self, name: &str, id: Uuid, error: ErrorCode) {
+        if let Some(doomed) = self.doomed.get_mut(name) {
+            *doomed = doomed.saturating_sub(1);
+        }
+        if error == ErrorCode::KAFKA_STORAGE_ERROR
+            && let Some(known) = self.topics.get_mut(name)
+        {
+            // It may be in the log nevertheless.
+            known.may_go = true;
+        }
+        if !error.is_none() {
+            return;
+        }
+        match self.topics.get_mut(name) {
+            Some(known) if known.id == id && !id.is_zero() => drop(self.topics.remove(name)),
+            Some(known) if id.is_zero() || known.id.is_zero() => known.may_go = true,
+            _ => {}
+        }
+        if !id.is_zero() {
+            self.gone.insert(id);
+        }
     }
 
-    pub(super) fn deleted(&mut self, name: &str) {
-        if let Some(known) = self.topics.remove(name)
-            && !known.id.is_zero()
-        {
-            self.gone.insert(known.id);
+    /// The process has ended: what was asked for is done or not.
+    pub(super) fn crashed(&mut self) {
+        for (name, doomed) in std::mem::take(&mut self.doomed) {
+            if let Some(known) = self.topics.get_mut(&name) {
+                known.may_go |= doomed > 0;
+            }
         }
+    }
+
+    /// Whether a topic may be gone, or another one of the same name may be there.
+    pub(super) fn may_go(&self, name: &str) -> bool {
+        let is_doomed = self.doomed.get(name).is_some_and(|doomed| *doomed > 0);
+        is_doomed || self.topics.get(name).is_none_or(|topic| topic.may_go)
     }
 
     pub(super) fn name_of(&self, topic: &TopicName) -> Option<String> {

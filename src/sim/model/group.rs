@@ -28,28 +28,25 @@ pub(super) struct Group {
     /// How long each member may be silent.
     patience_ms: BTreeMap<String, u64>,
     pub(super) standings: BTreeMap<String, Standing>,
+    /// Whose departure was asked for; answers to them may still be under way.
+    departed: BTreeSet<String>,
     pub(super) trails: BTreeMap<(String, i32), Trail>,
 }
 
-/// Member id, or instance id of a static member, which may come back under another member id.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Identity {
-    Dynamic(String),
-    Static(String),
-}
-
+/// Members go by their member ids here. Whether two ids are the same member is asked when it matters, for a static member
+/// comes back under another id, and that an id is a static member's is often learnt late.
 #[derive(Debug)]
 pub(super) struct Generation {
     /// Type and name; where a version does not tell, `None`.
     protocol_type: Option<String>,
     protocol: String,
-    leader: Identity,
+    leader: String,
     /// As the leader was told.
-    members: Option<BTreeSet<Identity>>,
+    members: Option<BTreeSet<String>>,
     /// Those who were told that they are in it.
-    told: BTreeSet<Identity>,
+    told: BTreeSet<String>,
     /// What the leader may have dealt out, in one SyncGroup or another.
-    deals: Vec<BTreeMap<Identity, Vec<u8>>>,
+    deals: Vec<Vec<(String, Vec<u8>)>>,
     /// A crash lies behind, and it was not promised: another one may take its number.
     is_doubtful: bool,
 }
@@ -74,12 +71,20 @@ pub(super) struct Joined {
     pub(super) members: Vec<(String, Option<String>, Vec<u8>)>,
 }
 
+/// A group that was made anew comes to its first members with one of the first generations.
+const NEW_GENERATION_MAX: i32 = 3;
+
 impl Group {
-    pub(super) fn identity(&self, member_id: &str) -> Identity {
-        match self.instances.get(member_id) {
-            Some(instance) => Identity::Static(instance.clone()),
-            None => Identity::Dynamic(member_id.into()),
-        }
+    /// Whether two member ids stand for the same member.
+    fn are_same(&self, one: &str, other: &str) -> bool {
+        let instance = |id: &str| self.instances.get(id);
+        one == other || instance(one).is_some() && instance(one) == instance(other)
+    }
+
+    /// Whether the first, whose id nobody may have been told, could be the second under an older id.
+    fn may_be_same(&self, older: &str, newer: &str) -> bool {
+        let is_static = self.instances.contains_key(newer);
+        self.are_same(older, newer) || is_static && !self.member_ids.contains(older)
     }
 
     /// A JoinGroup was executed, whatever comes of it.
@@ -105,8 +110,18 @@ impl Group {
         is_new.then_some(()).ok_or_else(|| format!("the member id {member_id} was given twice"))
     }
 
-    /// A JoinGroup has succeeded.
+    /// A JoinGroup has succeeded. What does not fit may be of another group of the same name.
     pub(super) fn joined(&mut self, join: &Join, joined: &Joined) -> Result<(), String> {
+        match self.join(join, joined) {
+            Err(_) if self.may_begin_again && joined.generation_id <= NEW_GENERATION_MAX => {
+                self.new_life();
+                self.join(join, joined)
+            }
+            other => other,
+        }
+    }
+
+    fn join(&mut self, join: &Join, joined: &Joined) -> Result<(), String> {
         let id = joined.generation_id;
         for (member_id, instance, _) in &joined.members {
             if let Some(instance) = instance {
@@ -123,43 +138,88 @@ impl Group {
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
-        let (leader, member) = (self.identity(&joined.leader), self.identity(&joined.member_id));
-        if self.generations.get(&id).is_some_and(|known| known.is_doubtful && known.leader != leader) {
+        if self
+            .generations
+            .get(&id)
+            .is_some_and(|known| known.is_doubtful && !self.are_same(&known.leader, &joined.leader))
+        {
             self.generations.remove(&id);
         }
-        let known = self.generations.entry(id).or_insert_with(|| Generation {
+        self.generations.entry(id).or_insert_with(|| Generation {
             protocol_type: joined.protocol_type.clone(),
             protocol: joined.protocol.clone(),
-            leader: leader.clone(),
+            leader: joined.leader.clone(),
             members: None,
             told: BTreeSet::new(),
             deals: Vec::new(),
             is_doubtful: false,
         });
-        known.is_told(joined, &leader, &member)?;
+        self.check_told(joined)?;
         if !joined.members.is_empty() {
-            self.led(joined, &leader, &member)?;
+            self.check_led(joined)?;
+        }
+        let known = self.generations.get_mut(&id).expect("it was added");
+        known.told.insert(joined.member_id.clone());
+        if known.protocol_type.is_none() {
+            known.protocol_type.clone_from(&joined.protocol_type);
+        }
+        if !joined.members.is_empty() {
+            known.members = Some(joined.members.iter().map(|row| row.0.clone()).collect());
         }
         Ok(())
     }
 
-    fn check_order(&mut self, id: i32) -> Result<(), String> {
-        if id < self.promised {
-            self.begin_again(id, "promised", self.promised)?;
+    /// Somebody is told that it is in a generation.
+    fn check_told(&self, joined: &Joined) -> Result<(), String> {
+        let Joined { generation_id: id, leader, member_id, .. } = joined;
+        let known = &self.generations[id];
+        if !self.are_same(&known.leader, leader) {
+            return Err(format!("generation {id} is led by {:?} and by {leader:?}", known.leader));
         }
-        if id < self.told_before && !self.generations.contains_key(&id) {
-            self.begin_again(id, "told", self.told_before)?;
-        } else if id < self.told_before {
+        if known.protocol != joined.protocol {
+            return Err(format!("generation {id} speaks {} and {}", known.protocol, joined.protocol));
+        }
+        if let (Some(one), Some(other)) = (&known.protocol_type, &joined.protocol_type)
+            && one != other
+        {
+            return Err(format!("generation {id} is of type {one} and {other}"));
+        }
+        let is_it = |other: &String| self.may_be_same(other, member_id);
+        if known.members.as_ref().is_some_and(|members| !members.iter().any(is_it)) {
+            return Err(format!("{member_id} is in generation {id}, but its leader was not told"));
+        }
+        Ok(())
+    }
+
+    /// A leader is told of the members.
+    fn check_led(&self, joined: &Joined) -> Result<(), String> {
+        let Joined { generation_id: id, leader, member_id, members, .. } = joined;
+        if !self.are_same(leader, member_id) {
+            return Err(format!("{member_id} is told the members of generation {id}, but {leader} leads it"));
+        }
+        for (place, (one, _, metadata)) in members.iter().enumerate() {
+            if members[..place].iter().any(|(other, _, _)| self.are_same(one, other)) {
+                return Err(format!("{one} is in generation {id} twice"));
+            }
+            let proposal = (joined.protocol.clone(), metadata.clone());
+            if self.proposals.get(one).is_some_and(|proposals| !proposals.contains(&proposal)) {
+                return Err(format!("{one} has never proposed {} with {metadata:?}", joined.protocol));
+            }
+        }
+        let is_listed = |told: &&String| members.iter().any(|(listed, _, _)| self.are_same(listed, told));
+        match self.generations[id].told.iter().chain([member_id]).find(|told| !is_listed(told)) {
+            Some(stranger) => Err(format!("{stranger} is in generation {id}, but its leader is not told")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_order(&self, id: i32) -> Result<(), String> {
+        if id < self.promised {
+            return Err(format!("generation {id} follows {}, which was promised", self.promised));
+        }
+        if id < self.told_before {
             return Err(format!("generation {id} is told, though generation {} has begun", self.told_before));
         }
-        Ok(())
-    }
-
-    fn begin_again(&mut self, id: i32, how: &str, highest: i32) -> Result<(), String> {
-        if !self.may_begin_again {
-            return Err(format!("generation {id} follows {highest}, which was {how}"));
-        }
-        self.new_life();
         Ok(())
     }
 
@@ -170,39 +230,13 @@ impl Group {
         (self.told_before, self.told, self.promised) = (0, 0, 0);
     }
 
-    /// What the leader is told of the members.
-    fn led(&mut self, joined: &Joined, leader: &Identity, member: &Identity) -> Result<(), String> {
-        let id = joined.generation_id;
-        if leader != member {
-            return Err(format!("{member:?} is told the members of generation {id}, but {leader:?} leads it"));
-        }
-        let identities = joined.members.iter().map(|row| self.identity(&row.0));
-        let members: BTreeSet<Identity> = identities.collect();
-        if members.len() != joined.members.len() || !members.contains(member) {
-            return Err(format!("the members of generation {id} are {:?}", joined.members));
-        }
-        for (member_id, _, metadata) in &joined.members {
-            let Some(proposals) = self.proposals.get(member_id) else { continue };
-            if !proposals.contains(&(joined.protocol.clone(), metadata.clone())) {
-                return Err(format!("{member_id} has never proposed {} with {metadata:?}", joined.protocol));
-            }
-        }
-        let known = self.generations.get_mut(&id).expect("it was told just now");
-        if let Some(stranger) = known.told.iter().find(|told| !members.contains(told)) {
-            return Err(format!("{stranger:?} is in generation {id}, but its leader was not told"));
-        }
-        known.members = Some(members);
-        Ok(())
-    }
-
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
     pub(super) fn sync_taken(&mut self, sync: &Sync) {
-        let identity = self.identity(&sync.speaker.member_id);
-        let deal = sync.assignments.iter().map(|(id, bytes)| (self.identity(id), bytes.clone())).collect();
-        if let Some(known) = self.generations.get_mut(&sync.speaker.generation_id)
-            && known.leader == identity
+        let Some(known) = self.generations.get(&sync.speaker.generation_id) else { return };
+        if self.may_be_same(&known.leader, &sync.speaker.member_id)
+            && let Some(known) = self.generations.get_mut(&sync.speaker.generation_id)
         {
-            known.deals.push(deal);
+            known.deals.push(sync.assignments.clone());
         }
     }
 
@@ -212,20 +246,30 @@ impl Group {
         if id < self.told_before {
             return Err(format!("generation {id} is synced, though generation {} has begun", self.told_before));
         }
-        let identity = self.identity(&speaker.member_id);
-        let Some(known) = self.generations.get_mut(&id) else { return Ok(()) };
-        let dealt = known.deals.clone();
-        known.deals.retain(|deal| deal.get(&identity).map_or(&[][..], |bytes| bytes) == assignment);
-        if known.deals.is_empty() {
-            return Err(format!("{identity:?} got {assignment:?}, but what was dealt out is {dealt:?}"));
+        let Some(known) = self.generations.get(&id) else { return Ok(()) };
+        let shares = |deal: &[(String, Vec<u8>)]| {
+            let rows = deal.iter().filter(|(id, _)| self.may_be_same(id, &speaker.member_id));
+            let mut shares: Vec<Vec<u8>> = rows.map(|(_, bytes)| bytes.clone()).collect();
+            if !deal.iter().any(|(id, _)| self.are_same(id, &speaker.member_id)) {
+                shares.push(Vec::new());
+            }
+            shares
+        };
+        let fits = |deal: &Vec<(String, Vec<u8>)>| shares(deal).iter().any(|share| share == assignment);
+        let (right, wrong): (Vec<_>, Vec<_>) = known.deals.iter().cloned().partition(fits);
+        if right.is_empty() {
+            let shares: Vec<_> = wrong.iter().map(|deal| shares(deal)).collect();
+            return Err(format!("{} got {assignment:?}, but {shares:?} was dealt out", speaker.member_id));
         }
+        self.generations.get_mut(&id).expect("it was found").deals = right;
         Ok(())
     }
 
     /// A member that has synced was told that all is well.
     pub(super) fn is_well(&mut self, speaker: &Speaker, has_synced: bool, now_ms: u64) {
         let is_dynamic = speaker.instance.is_none() && !self.instances.contains_key(&speaker.member_id);
-        if is_dynamic && (has_synced || self.standings.contains_key(&speaker.member_id)) {
+        let is_there = is_dynamic && !self.departed.contains(&speaker.member_id);
+        if is_there && (has_synced || self.standings.contains_key(&speaker.member_id)) {
             let standing = Standing { generation_id: speaker.generation_id, well_at_ms: now_ms };
             self.standings.insert(speaker.member_id.clone(), standing);
         }
@@ -241,6 +285,7 @@ impl Group {
     /// A LeaveGroup was executed, whatever comes of it.
     pub(super) fn left(&mut self, member_id: &str) {
         self.standings.remove(member_id);
+        self.departed.insert(member_id.into());
     }
 
     /// Whether a request that was taken speaks of the present.
@@ -265,31 +310,5 @@ impl Group {
         self.generations.iter_mut().for_each(|(id, known)| known.is_doubtful |= *id > promised);
         (self.told, self.told_before) = (promised, promised);
         self.trails.values_mut().for_each(Trail::doubt);
-    }
-}
-
-impl Generation {
-    /// Somebody is told that it is in this generation.
-    fn is_told(&mut self, joined: &Joined, leader: &Identity, member: &Identity) -> Result<(), String> {
-        let id = joined.generation_id;
-        if self.leader != *leader {
-            return Err(format!("generation {id} is led by {:?} and by {leader:?}", self.leader));
-        }
-        if self.protocol != joined.protocol {
-            return Err(format!("generation {id} speaks {} and {}", self.protocol, joined.protocol));
-        }
-        if let (Some(one), Some(other)) = (&self.protocol_type, &joined.protocol_type)
-            && one != other
-        {
-            return Err(format!("generation {id} is of type {one} and {other}"));
-        }
-        if self.protocol_type.is_none() {
-            self.protocol_type.clone_from(&joined.protocol_type);
-        }
-        if self.members.as_ref().is_some_and(|members| !members.contains(member)) {
-            return Err(format!("{member:?} is in generation {id}, but its leader was not told"));
-        }
-        self.told.insert(member.clone());
-        Ok(())
     }
 }

@@ -37,9 +37,9 @@ const BEFORE_THE_GROUP: [ErrorCode; 5] = [
 
 impl Model {
     /// What the reply to a request promises, once it has left.
-    pub(super) fn judged(&mut self, asked: &Asked, reply: &[u8]) -> Vec<Promise> {
+    pub(super) fn judged(&mut self, asked: &Asked, was_parked: bool, reply: &[u8]) -> Vec<Promise> {
         self.digest(reply);
-        match self.judge(asked, reply) {
+        match self.judge(asked, was_parked, reply) {
             Ok(promises) => promises,
             Err(what) => {
                 self.fault(format!("{} v{}: {what}", asked.api.name(), asked.version));
@@ -48,10 +48,10 @@ impl Model {
         }
     }
 
-    fn judge(&mut self, asked: &Asked, reply: &[u8]) -> Judged {
+    fn judge(&mut self, asked: &Asked, was_parked: bool, reply: &[u8]) -> Judged {
         match (&asked.what, asked.api) {
             (What::Join(join), _) => self.judge_join(join, &read(asked, reply)?),
-            (What::Sync(sync), _) => self.judge_sync(&sync.speaker, &read(asked, reply)?),
+            (What::Sync(sync), _) => self.judge_sync(&sync.speaker, was_parked, &read(asked, reply)?),
             (What::Heartbeat(speaker), _) => self.judge_heartbeat(speaker, &read(asked, reply)?),
             (What::Leave { group_id, .. }, _) => {
                 let response: LeaveGroupResponse<'_> = read(asked, reply)?;
@@ -125,7 +125,7 @@ impl Model {
         group.joined(join, &joined).map(|()| NOTHING)
     }
 
-    fn judge_sync(&mut self, speaker: &Speaker, response: &SyncGroupResponse<'_>) -> Judged {
+    fn judge_sync(&mut self, speaker: &Speaker, was_parked: bool, response: &SyncGroupResponse<'_>) -> Judged {
         let error = ErrorCode(response.error_code);
         self.check_route(&speaker.group_id, error)?;
         if !error.is_none() {
@@ -134,7 +134,10 @@ impl Model {
         let now_ms = self.now.monotonic_ms;
         let group = self.group(&speaker.group_id);
         group.synced(speaker, response.assignment)?;
-        group.is_well(speaker, true, now_ms);
+        // As in Kafka, a SyncGroup that is answered at once does not make the session last longer.
+        if was_parked {
+            group.is_well(speaker, true, now_ms);
+        }
         let (group_id, generation_id) = (speaker.group_id.clone(), speaker.generation_id);
         Ok(vec![Promise::Generation { group_id, generation_id }])
     }
@@ -199,12 +202,12 @@ impl Model {
 
     /// An offset is another one from now on.
     fn change(&mut self, group_id: &str, key: (String, i32), value: Option<Value>) -> Promise {
-        let (id, later) = (self.new_id(), self.new_id());
+        let id = self.new_id();
         let may_go = self.cluster.may_go(&key.0);
         let trail = self.group(group_id).trails.entry(key.clone()).or_insert_with(Trail::new);
         trail.push(id, value);
         if may_go {
-            trail.push_maybe(later, None);
+            trail.vanish_some_time();
         }
         Promise::Changed { group_id: group_id.into(), key, id }
     }
@@ -224,7 +227,7 @@ impl Model {
             }
             let of_rows = rows.iter().map(|row| row.1).find(|error| !error.is_none());
             let error = if asked.version < 2 { of_rows.unwrap_or_default() } else { ErrorCode(response.error_code) };
-            self.check_fetched(group, error, rows, &mut promises)?;
+            self.check_fetched(group, error, rows, true, &mut promises)?;
             return Ok(promises);
         }
         let answered: Vec<_> = response.groups.iter().collect();
@@ -232,7 +235,7 @@ impl Model {
             return Err(format!("{} groups were asked for, {} are answered", groups.len(), answered.len()));
         }
         for (group, answer) in groups.iter().zip(answered) {
-            let mut rows = Vec::new();
+            let (mut rows, mut is_complete) = (Vec::new(), true);
             for topic in answer.topics.iter() {
                 let name = match asked.version {
                     10.. => self.cluster.name_of(&TopicName::Id(topic.topic_id)),
@@ -245,12 +248,12 @@ impl Model {
                     let found = shown(row.committed_offset, epoch, row.metadata.as_deref(), asked_id);
                     match &name {
                         Some(name) => rows.push(((name.clone(), row.partition_index), error, found)),
-                        None if error.is_none() => return Err(format!("{:?} is not known", topic.topic_id)),
-                        None => {}
+                        // It was committed by name, and nobody has asked for its id.
+                        None => is_complete = false,
                     }
                 }
             }
-            self.check_fetched(group, ErrorCode(answer.error_code), rows, &mut promises)?;
+            self.check_fetched(group, ErrorCode(answer.error_code), rows, is_complete, &mut promises)?;
         }
         Ok(promises)
     }
@@ -260,6 +263,7 @@ impl Model {
         asked: &FetchGroup,
         error: ErrorCode,
         rows: Vec<((String, i32), ErrorCode, Shown)>,
+        is_complete: bool,
         promises: &mut Vec<Promise>,
     ) -> Result<(), String> {
         self.check_route(&asked.group_id, error)?;
@@ -268,7 +272,8 @@ impl Model {
         }
         let unix_ms = self.unix_ms.1;
         let (group_id, group) = (&asked.group_id, self.group(&asked.group_id));
-        let mut unseen: Vec<_> = if asked.rows.is_none() { group.trails.keys().cloned().collect() } else { Vec::new() };
+        let mut unseen: Vec<_> =
+            if asked.rows.is_none() && is_complete { group.trails.keys().cloned().collect() } else { Vec::new() };
         for (key, error, shown) in rows {
             unseen.retain(|other| *other != key);
             if !error.is_none() {
@@ -371,9 +376,11 @@ impl Model {
     }
 
     fn judge_delete_topics(&mut self, response: &DeleteTopicsResponse<'_>) -> Judged {
-        for row in response.responses.iter().filter(|row| row.error_code == 0) {
-            if let Some(name) = row.name.as_deref() {
-                self.cluster.deleted(name);
+        for row in response.responses.iter() {
+            let name =
+                row.name.as_deref().map(Into::into).or_else(|| self.cluster.name_of(&TopicName::Id(row.topic_id)));
+            if let Some(name) = name {
+                self.cluster.deletion_answered(&name, row.topic_id, ErrorCode(row.error_code));
             }
         }
         Ok(NOTHING)

@@ -38,26 +38,27 @@ pub(super) struct Shown {
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
     entries: Vec<(u64, Committed)>,
-    /// The last one is what is there now. Otherwise a crash, a refused write or the end of a topic lies behind, and it may be
-    /// any of them.
+    /// The last one is what is there now. Otherwise a crash or a refused write lies behind, and it may be any of them.
     is_certain: bool,
+    /// The topic may be gone, and the offset with it.
+    may_vanish: bool,
 }
 
 impl Trail {
     pub(super) fn new() -> Trail {
-        Trail { entries: vec![(0, None)], is_certain: true }
+        Trail { entries: vec![(0, None)], is_certain: true, may_vanish: false }
     }
 
     /// A change was executed.
     pub(super) fn push(&mut self, id: u64, value: Committed) {
         self.entries.push((id, value));
         self.is_certain = true;
+        self.may_vanish = false;
     }
 
-    /// A change may happen, or may not.
-    pub(super) fn push_maybe(&mut self, id: u64, value: Committed) {
-        self.entries.push((id, value));
-        self.is_certain = false;
+    /// The topic may be gone some time.
+    pub(super) fn vanish_some_time(&mut self) {
+        self.may_vanish = true;
     }
 
     /// A change was acknowledged: what was before it can never come back.
@@ -81,6 +82,7 @@ impl Trail {
     pub(super) fn shows(&self, shown: &Shown, unix_ms: i64) -> Result<u64, String> {
         let now = if self.is_certain { &self.entries[self.entries.len() - 1..] } else { &self.entries[..] };
         let fits = |value: &Committed| match value {
+            _ if shown.offset == -1 && self.may_vanish => true,
             None => shown.offset == -1,
             Some(value) if shown.offset == -1 => {
                 let is_of_another = shown.topic_id != [0; 16] && shown.topic_id != value.topic_id;
