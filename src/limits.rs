@@ -69,9 +69,16 @@ pub const LISTENERS_MAX: usize = 64;
 /// Groups of one core. A JoinGroup or OffsetCommit that would make one more is answered COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1 << 22;
 
-/// Member ids of one core that were handed out (MEMBER_ID_REQUIRED) and have not joined yet. Above it a newcomer is answered
-/// COORDINATOR_NOT_AVAILABLE, until some are forgotten with their session time-outs.
+/// Memory of one core's groups: ids, what members say of themselves and are assigned, offsets, and a rough sum for what is kept
+/// around them. What would grow above it is answered COORDINATOR_NOT_AVAILABLE; who is there already goes on.
+pub const GROUP_MEMORY_MAX_BYTES: usize = 4 << 30;
+
+/// Member ids of one core that were handed out (MEMBER_ID_REQUIRED) and have not joined yet. One more, and the oldest is
+/// forgotten before its time; its client is told UNKNOWN_MEMBER_ID, and asks for another.
 pub const PENDING_MEMBERS_MAX: usize = 1 << 18;
+
+/// Bytes of these ids, which begin with what clients call themselves; above it the same happens.
+pub const PENDING_MEMBERS_MAX_BYTES: usize = 64 << 20;
 
 /// Protocols that one member may propose; more are answered INVALID_REQUEST.
 pub const MEMBER_PROTOCOLS_MAX: usize = 512;

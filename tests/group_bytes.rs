@@ -1,7 +1,7 @@
 //! The check of the fuzz target `group`, on its seeds and on inputs that are bred from them: what CI can do without a nightly
 //! compiler. RALLYPOINT_INPUTS is how many; an input that fails is printed.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 #[allow(unreachable_pub)]
 #[path = "../fuzz/src/group.rs"]

@@ -69,8 +69,10 @@ class Server:
             if self.process.poll() is not None:
                 raise Fault("the server ended with status %d; see %s" % (self.process.returncode, self.log.name))
             try:
-                return Conn("127.0.0.1", self.port, timeout=10).close()
-            except OSError:
+                with Conn("127.0.0.1", self.port, timeout=10) as conn:
+                    conn.call("ApiVersions", 3)
+                return
+            except (OSError, WireError):  # The start looks whether the ports are free, and closes them again.
                 time.sleep(0.02)
         raise Fault("the server does not listen")
 
@@ -272,6 +274,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of what is random here")
     options = parser.parse_args()
     random.seed(options.seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left behind
     folder = tempfile.mkdtemp(prefix="kill9-")
     groups = ["group-%d" % i for i in range(options.connections * GROUPS_OF_CONNECTION)]
     state = {(group, partition): (-1, -1) for group in groups for partition in range(PARTITIONS)}
@@ -284,12 +287,14 @@ def main():
         try:
             one_round(server, cores, is_new_layout, options, known)
             passed += 1
+            if passed % 20 == 0:
+                print("%d rounds" % passed, flush=True)
         except (Fault, WireError, OSError) as fault:
             failed += 1
             print("round %d, %d cores, seed %d: %s: %s" % (number, cores, options.seed, type(fault).__name__, fault))
             break
         finally:
-            if server.process.poll() is None:
+            if server.process and server.process.poll() is None:
                 server.kill()
     print("%d commits were acknowledged, %d generations completed" % (known["commits"], known["rebalances"]))
     if failed:

@@ -69,6 +69,8 @@ fn limits_are_those_of_the_table_unless_others_are_set() {
     let limits = NetworkLimits::default();
     assert_eq!(limits.request_max_bytes, limits::REQUEST_MAX_BYTES);
     assert_eq!(limits.send_stall_max_ms, limits::SEND_STALL_MAX_MS);
+    assert_eq!(limits.queued_requests_max_bytes, limits::QUEUED_REQUESTS_MAX_BYTES);
+    assert_eq!(limits.unread_replies_max_bytes, limits::UNREAD_REPLIES_MAX_BYTES);
 }
 
 #[test]

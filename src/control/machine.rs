@@ -35,6 +35,8 @@ pub struct Control {
     collecting: Batch,
     writing: Option<Writing>,
     has_failed: bool,
+    /// Topics that nobody waits for and that could not be created.
+    refusals: u64,
 }
 
 /// What is done, and waits for the next write.
@@ -131,6 +133,7 @@ impl Control {
             collecting: Batch { records, replies: Vec::new() },
             writing: None,
             has_failed: false,
+            refusals: 0,
         };
         for topic in &settings.topics {
             control.declare(&topic.name, topic.partitions);
@@ -266,7 +269,12 @@ impl Control {
             return;
         }
         if let Err(refusal) = self.create(topic) {
-            tracing::warn!(name = topic.name, error = ?refusal.error_code, refusal.message, "topic cannot be created");
+            self.refusals += 1;
+            // Whoever asks for such names without end must not fill the log.
+            if self.refusals.is_power_of_two() {
+                let (name, error, times) = (&topic.name, refusal.error_code, self.refusals);
+                tracing::warn!(name, ?error, refusal.message, times, "a topic that was asked for cannot be created");
+            }
         }
     }
 

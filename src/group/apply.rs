@@ -19,9 +19,10 @@ impl Groups {
             }
             Record::OffsetTombstone { key } => {
                 let Some(found) = self.find(&key.group_id) else { return };
-                let (group, core) = self.group_mut(found);
-                let removed = group.offsets.remove(core.seed(), &key.topic, key.partition);
-                core.committed_offsets -= usize::from(removed.is_some());
+                self.change(found, |group, core| {
+                    let removed = group.offsets.remove(core.seed(), &key.topic, key.partition);
+                    core.committed_offsets -= usize::from(removed.is_some());
+                });
                 self.forget_if_nothing_is_left(found);
             }
         }
@@ -46,16 +47,16 @@ impl Groups {
 
     fn apply_group(&mut self, group_id: &str, record: &GroupMetadata) {
         let key = self.find_or_load(group_id);
-        let (group, core) = self.group_mut(key);
-        group.classic.load(record, core);
+        self.change(key, |group, core| group.classic.load(record, core));
     }
 
     /// The group is gone, its offsets are not: they have tombstones of their own.
     fn apply_group_tombstone(&mut self, group_id: &str) {
         let Some(key) = self.find(group_id) else { return };
-        let (group, core) = self.group_mut(key);
-        group.classic.load(&GroupMetadata::empty(-1), core);
-        group.classic.is_written = false;
+        self.change(key, |group, core| {
+            group.classic.load(&GroupMetadata::empty(-1), core);
+            group.classic.is_written = false;
+        });
         self.forget_if_nothing_is_left(key);
     }
 

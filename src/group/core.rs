@@ -6,6 +6,8 @@ use std::rc::Rc;
 use crate::clock::Now;
 use crate::errors::ErrorCode;
 
+use super::classic::pending::HandedOutIds;
+use super::memory::Memory;
 use super::names::Names;
 use super::outcome::{JoinAnswer, Queued};
 use super::settings::{GroupSettings, OffsetSettings};
@@ -21,8 +23,10 @@ pub(super) struct Core {
     pub(super) names: Names,
     pub(super) writes: Writes,
     pub(super) outputs: VecDeque<Queued>,
+    pub(super) memory: Memory,
     /// Member ids of all groups that were handed out and not used yet.
     pub(super) pending_members: usize,
+    pub(super) handed_out: HandedOutIds,
     /// Members of all groups.
     pub(super) members: usize,
     /// Committed offsets of all groups.
@@ -80,7 +84,9 @@ impl Core {
             names: Names::new(seed),
             writes: Writes::default(),
             outputs: VecDeque::new(),
+            memory: Memory::default(),
             pending_members: 0,
+            handed_out: HandedOutIds::default(),
             members: 0,
             committed_offsets: 0,
             scratch: Vec::new(),

@@ -10,6 +10,7 @@ use super::Ids;
 use super::classic::ClassicGroup;
 use super::core::{Core, GroupKey, TimerKey, Turn};
 use super::index::Index;
+use super::memory::GROUP_BYTES;
 use super::offsets::expiry::Sweep;
 use super::offsets::table::OffsetTable;
 use super::outcome::Output;
@@ -54,6 +55,13 @@ pub(super) struct Group {
     pub(super) offsets: OffsetTable,
     /// The journal has a record of an earlier group of this name, whose deletion was refused.
     has_older_record: bool,
+}
+
+impl Group {
+    /// The memory that it takes, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        GROUP_BYTES + self.id.len() + self.classic.bytes() + self.offsets.bytes()
+    }
 }
 
 /// [`Groups::advance`] takes so many steps of the timer wheel at a time.
@@ -201,6 +209,7 @@ impl Groups {
         let seed = self.core.seed();
         let again = &mut self.slab[key.slot];
         again.has_older_record = true;
+        let had_bytes = again.offsets.bytes();
         let (offsets, unsettled) = group.offsets.into_parts();
         for (topic, committed) in offsets {
             let partition = committed.offset.partition;
@@ -211,6 +220,7 @@ impl Groups {
             }
         }
         (0..unsettled).for_each(|_| again.offsets.unsettle());
+        self.core.memory.change(had_bytes, again.offsets.bytes());
         self.core.writes.follow(stamp, key);
     }
 
@@ -247,24 +257,32 @@ impl Groups {
         }
     }
 
-    /// A new Empty group, with the record that says so. None: there are too many groups.
-    pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
-        let key = self.create(group_id, now.unix_ms)?;
+    /// A new Empty group, with the record that says so. It is about to take `more_bytes`.
+    pub(super) fn create_written(
+        &mut self,
+        group_id: &str,
+        more_bytes: usize,
+        now: Now,
+    ) -> Result<GroupKey, ErrorCode> {
+        let key = self.create(group_id, more_bytes, now)?;
         let created = &mut self.slab[key.slot];
         created.classic.is_written = true;
         let group_id = created.id.clone();
         let group = Rc::new(GroupMetadata::empty(now.unix_ms));
         self.core.writes.push(Record::GroupMetadata { group_id, group });
         self.core.writes.wait(Wait::Created(key));
-        Some(key)
+        Ok(key)
     }
 
-    /// A new Empty group. None: there are too many groups.
-    pub(super) fn create(&mut self, group_id: &str, unix_ms: i64) -> Option<GroupKey> {
+    /// A new Empty group, which is about to take `more_bytes`.
+    pub(super) fn create(&mut self, group_id: &str, more_bytes: usize, now: Now) -> Result<GroupKey, ErrorCode> {
         if self.len() >= self.groups_max {
-            return None;
+            return Err(self.core.memory.refuse("groups", now));
         }
-        Some(self.create_unchecked(group_id, unix_ms))
+        if !self.core.memory.has_room(GROUP_BYTES + group_id.len() + more_bytes) {
+            return Err(self.core.memory.refuse("memory", now));
+        }
+        Ok(self.create_unchecked(group_id, now.unix_ms))
     }
 
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
@@ -283,6 +301,7 @@ impl Groups {
         let stamp = group.stamp;
         self.core.members += group.classic.member_count();
         self.core.committed_offsets += group.offsets.keys().count();
+        self.core.memory.change(0, group.bytes());
         let hash = self.core.hash(&group.id);
         let slot = self.slab.insert(group);
         self.by_id.insert(hash, slot);
@@ -306,6 +325,7 @@ impl Groups {
         let group = self.slab.remove(key.slot);
         self.core.members -= group.classic.member_count();
         self.core.committed_offsets -= group.offsets.keys().count();
+        self.core.memory.change(group.bytes(), 0);
         self.by_id.remove(self.core.hash(&group.id), key.slot);
         if self.slab.len() == 0 {
             self.by_id = Index::default();
@@ -352,11 +372,22 @@ impl Groups {
         (&mut self.slab[key.slot], &mut self.core)
     }
 
+    /// A change of a group that is no input of a client or of time.
+    pub(super) fn change<R>(&mut self, key: GroupKey, change: impl FnOnce(&mut Group, &mut Core) -> R) -> R {
+        let group = &mut *self.slab[key.slot];
+        let before = group.bytes();
+        let result = change(group, &mut self.core);
+        self.core.memory.change(before, group.bytes());
+        result
+    }
+
     /// One input to one group, and in debug builds the check that it left the group whole.
     pub(super) fn with<R>(&mut self, key: GroupKey, now: Now, input: impl FnOnce(&mut Group, &mut Turn<'_>) -> R) -> R {
         let group = &mut *self.slab[key.slot];
         let group_id = group.id.clone();
+        let before = group.classic.bytes();
         let result = input(group, &mut Turn { core: &mut self.core, now, key, group_id: &group_id });
+        self.core.memory.change(before, group.classic.bytes());
         #[cfg(debug_assertions)]
         {
             #[cfg(test)]

@@ -1,17 +1,18 @@
 //! Finding a slot by a name that is stored elsewhere. The table keeps 32 bits of each name's hash, so that growing it
 //! touches no name.
 
-use std::hash::Hasher;
+use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
-use rustc_hash::FxHasher;
 
 /// Up to here a container is searched by walking over it.
 pub(super) const SCAN_MAX: usize = 8;
 
-/// The hash of a name. `seed` differs from process to process, so that a peer cannot choose names that collide.
+/// The hash of a name. `seed` is random, so that a peer cannot choose names that collide: SipHash, because with the quicker
+/// hashes names can be found that collide whatever the seed.
 pub(super) fn hash(seed: u64, name: &[u8]) -> u32 {
-    let mut hasher = FxHasher::with_seed(seed as usize);
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(seed);
     hasher.write(name);
     let hash = hasher.finish();
     (hash ^ (hash >> 32)) as u32
@@ -48,6 +49,7 @@ impl Index {
     }
 
     /// How many slots are in.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -77,6 +79,25 @@ mod tests {
             assert_eq!(found, (slot % 2 == 1).then_some(slot as u32), "{name}");
         }
         assert_eq!(index.len(), 1_000);
+    }
+
+    #[test]
+    fn names_that_collide_in_a_quick_hash_do_not_here() {
+        // rustc-hash multiplies the two halves, each under a fixed mask: exchanged, they give the same.
+        const MASKS: u64 = 0x243f_6a88_85a3_08d3 ^ 0x1319_8a2e_0370_7344;
+        let quick = |name: &[u8]| {
+            let mut hasher = rustc_hash::FxHasher::with_seed(77);
+            hasher.write(name);
+            hasher.finish()
+        };
+        let (one, other) = (*b"group-01", *b"group-02");
+        let [first, second] = [one, other].map(u64::from_le_bytes);
+        let name = [one, other].concat();
+        let twin = [(second ^ MASKS).to_le_bytes(), (first ^ MASKS).to_le_bytes()].concat();
+        assert_eq!(quick(&name), quick(&twin), "the reason for another hash");
+        for seed in 0..100 {
+            assert_ne!(hash(seed, &name), hash(seed, &twin));
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod classic;
 mod core;
 mod groups;
 mod index;
+mod memory;
 mod names;
 mod offsets;
 mod outcome;

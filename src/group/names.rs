@@ -23,6 +23,7 @@ pub(super) struct ProtocolList {
     names: Box<[Rc<str>]>,
     /// Places whose name stands at an earlier place too, lowest first; seldom any.
     repeated: Box<[u32]>,
+    bytes: usize,
 }
 
 const SWEEP_MIN: usize = 256;
@@ -61,7 +62,8 @@ impl Names {
         let mut seen = rustc_hash::FxHashSet::default();
         let repeated = (0u32..).zip(&names).filter(|(_, name)| !seen.insert(Rc::as_ptr(name))).map(|(at, _)| at);
         let repeated = repeated.collect();
-        let new = Rc::new(ProtocolList { names, repeated });
+        let bytes = names.iter().map(|name| name.len()).sum();
+        let new = Rc::new(ProtocolList { names, repeated, bytes });
         let seed = self.seed;
         self.lists.insert_unique(hash, new.clone(), |known| hash_of_list(seed, known.names.iter()));
         new
@@ -74,6 +76,14 @@ impl Names {
 
     fn hash(&self, bytes: &[u8]) -> u64 {
         hash_of(self.seed, bytes)
+    }
+
+    /// Drops what nobody uses any more, if there may be much of it.
+    pub(super) fn tidy(&mut self) {
+        if self.len() > 2 * SWEEP_MIN {
+            self.sweep_at = 0;
+            self.sweep();
+        }
     }
 
     fn sweep(&mut self) {
@@ -95,6 +105,11 @@ impl ProtocolList {
     /// All names, in the member's order, repeated ones included.
     pub(super) fn names(&self) -> &[Rc<str>] {
         &self.names
+    }
+
+    /// Of all names.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Each name once.
@@ -147,6 +162,10 @@ mod tests {
             names.protocol_list([format!("stray-{i}")].iter());
         }
         assert!(names.len() <= SWEEP_MIN + 1, "{}", names.len());
+        let many: Vec<Rc<str>> = (0..10_000).map(|i| names.text(&format!("many-{i}"))).collect();
+        drop(many);
+        names.tidy();
+        assert_eq!(names.len(), kept.len());
         assert!(kept.iter().all(|name| Rc::ptr_eq(name, &names.text(name))));
     }
 

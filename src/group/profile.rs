@@ -45,6 +45,11 @@ impl Profile {
         Profile(Rc::from(&scratch[..]))
     }
 
+    /// All of it.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// The member's id.
     pub fn member_id(&self) -> &str {
         self.text(0)

@@ -5,8 +5,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustc_hash::FxBuildHasher;
-
 const SHARDS: usize = 16;
 
 /// Why a connection is not admitted.
@@ -23,7 +21,7 @@ pub(super) struct Quota {
     max: usize,
     max_per_address: usize,
     open: AtomicUsize,
-    per_address: [Mutex<HashMap<IpAddr, usize, FxBuildHasher>>; SHARDS],
+    per_address: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
 }
 
 impl Quota {
@@ -67,7 +65,7 @@ impl Quota {
         self.max_per_address != usize::MAX
     }
 
-    fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize, FxBuildHasher>> {
+    fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize>> {
         let bytes = match address {
             IpAddr::V4(address) => address.octets().into_iter().fold(0, |sum, byte| sum ^ byte),
             IpAddr::V6(address) => address.octets().into_iter().fold(0, |sum, byte| sum ^ byte),

@@ -202,6 +202,9 @@ impl Model {
         let Some(promises) = open.promises else {
             return self.fault(format!("the reply to {} leaves, but there is none", open.asked.api.name()));
         };
+        if !promises.is_empty() {
+            self.trace.note(self.now, || format!("core {}  {connection}.{place}  its reply leaves", self.core));
+        }
         promises.into_iter().for_each(|promise| self.promise(promise));
     }
 
@@ -278,6 +281,7 @@ impl Model {
     /// A write of the core's journal has failed: what was not promised may be undone.
     pub(super) fn write_failed(&mut self) {
         let (core, first_node_id) = (self.core, self.first_node_id);
+        self.trace.note(self.now, || format!("core {core}  a write has failed"));
         for (group_id, group) in &mut self.groups {
             let owner = self.cluster.coordinator(group_id).map(|node_id| (node_id - first_node_id) as usize);
             if owner.is_none_or(|owner| owner == core) {

@@ -70,8 +70,8 @@ impl Core {
         self.shard.deadline_ms()
     }
 
-    /// One turn of the core.
-    pub(super) fn turn(&mut self, now: Now, model: &mut Model, breaks: &mut Breaks) -> Vec<Effect> {
+    /// One turn of the core; an error is its end.
+    pub(super) fn turn(&mut self, now: Now, model: &mut Model, breaks: &mut Breaks) -> std::io::Result<Vec<Effect>> {
         self.shard.begin(now);
         for incoming in std::mem::take(&mut self.inbox) {
             match incoming {
@@ -97,16 +97,14 @@ impl Core {
             assert!(round < ROUNDS_MAX, "a turn does not end");
             self.tell_gone();
             let mut desk = Desk { wires: &mut self.wires, model, breaks };
-            if let Err(error) = self.shard.turn(now, &mut desk) {
-                model.fault(format!("a core ends: {error}"));
-            }
+            self.shard.turn(now, &mut desk)?;
             if !self.go_on(model, breaks) {
                 break;
             }
         }
         self.wires.send(model);
         self.tell_gone();
-        std::mem::take(&mut self.wires.effects)
+        Ok(std::mem::take(&mut self.wires.effects))
     }
 
     fn tell_gone(&mut self) {

@@ -220,8 +220,8 @@ impl World {
         match event {
             Event::Turn { incarnation, core } => self.turn(incarnation, core, at_us),
             Event::Open { connection } => self.open_at_server(connection),
-            Event::Frame { connection, frame } => self.to_core(connection, |id| Incoming::Frame(id, frame)),
-            Event::ClosedAtServer { connection } => self.to_core(connection, Incoming::Closed),
+            Event::Frame { connection, frame } => self.send_to_core(connection, |id| Incoming::Frame(id, frame)),
+            Event::ClosedAtServer { connection } => self.send_to_core(connection, Incoming::Closed),
             Event::Reply { connection, frame } => self.reply_at_client(connection, &frame),
             Event::ClosedAtClient { connection } => self.closed_at_client(connection),
             Event::Act { actor } => self.act(actor, at_us),
@@ -278,6 +278,11 @@ impl World {
         self.model.turn_begins(core, now);
         let effects = self.machine.cores[core].turn(now, &mut self.model, &mut self.breaks);
         self.model.turn_ended();
+        let effects = match effects {
+            Ok(effects) => effects,
+            Err(_) if self.ends_without_power() => return,
+            Err(error) => return self.model.fault(format!("core {core} ends: {error}")),
+        };
         effects.into_iter().for_each(|effect| self.take_effect(core, effect));
         for (core, job) in self.machine.storage.take_jobs() {
             let took_us = self.disk_us();
@@ -330,6 +335,10 @@ impl World {
         }
         let (token, fails) = (write.token, self.fails_write());
         let result = self.machine.storage.complete(write, fails, &mut self.breaks, &mut self.random);
+        if let Err(failure) = &result {
+            let now = self.now();
+            self.model.trace.note(now, || format!("core {core}  {failure}"));
+        }
         if !self.ends_without_power() {
             self.machine.cores[core].inbox.push(Incoming::Written(token, result));
             self.wake_core(core);

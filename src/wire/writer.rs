@@ -195,6 +195,8 @@ impl<'b> Writer<'b> {
 mod tests {
     use super::*;
     use crate::wire::Cursor;
+    use crate::wire::array::Each;
+    use crate::wire::{Array, Version, Wire};
 
     fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -215,6 +217,27 @@ mod tests {
         writer.i64(1);
         writer.abandon_frame(start);
         assert_eq!(bytes.len(), 18);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_large_stops_growing_and_is_abandoned() {
+        let rows = |rows: usize, left: usize| {
+            let mut bytes = b"before".to_vec();
+            let mut writer = Writer::new(&mut bytes);
+            let start = writer.begin_frame();
+            assert_eq!(writer.full_at, "before".len() + RESPONSE_MAX_BYTES);
+            writer.full_at = writer.position() + left;
+            let each: &Each<'_> = &|into| (0..rows).for_each(|_| into.push(7i32));
+            let array: Array<'_, i32> = Array::Each { len: rows, each };
+            array.write(&mut writer, Version { number: 0, flexible: false });
+            let (is_full, length) = (writer.is_full(), writer.position());
+            writer.abandon_frame(start);
+            assert_eq!(bytes, b"before");
+            (is_full, length)
+        };
+        assert_eq!(rows(10, 44), (false, 10 + 44), "ten of them and their count fit");
+        assert_eq!(rows(11, 44), (true, 10 + 48), "one past the limit");
+        assert_eq!(rows(1_000_000, 44), (true, 10 + 48));
     }
 
     #[test]

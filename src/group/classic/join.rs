@@ -3,6 +3,7 @@
 use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::group::core::{Purpose, Turn};
+use crate::group::memory::MEMBER_BYTES;
 use crate::group::outcome::{JoinAnswer, MemberId, joined};
 use crate::group::profile::Profile;
 use crate::group::{Groups, Ticket};
@@ -42,6 +43,19 @@ pub struct JoinRequest<'a, P> {
     pub knows_skip_assignment: bool,
 }
 
+impl<'a, P, N> JoinRequest<'a, P>
+where
+    P: Iterator<Item = (N, &'a [u8])> + Clone,
+    N: AsRef<str>,
+{
+    /// What a member takes that says this, at least.
+    fn bytes(&self) -> usize {
+        let protocols = self.protocols.clone().map(|(name, metadata)| name.as_ref().len() + metadata.len());
+        let ids = self.group_instance_id.map_or(self.client_id, |id| id).len() + self.client_id.len();
+        MEMBER_BYTES + ids + protocols.sum::<usize>()
+    }
+}
+
 impl Groups {
     /// The checks that come before the owner of the group is looked for: INVALID_GROUP_ID or INVALID_SESSION_TIMEOUT. The
     /// answer echoes the member id.
@@ -69,12 +83,15 @@ impl Groups {
         if !is_within_limits(request) {
             return refuse(ErrorCode::INVALID_REQUEST, request.member_id);
         }
+        if request.member_id.is_empty() && request.requires_known_member_id {
+            self.make_room_for_pending(now);
+        }
         let key = match self.find(request.group_id) {
             Some(key) => key,
             None if !request.member_id.is_empty() => return refuse(ErrorCode::UNKNOWN_MEMBER_ID, request.member_id),
-            None => match self.create_written(request.group_id, now) {
-                Some(key) => key,
-                None => return refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE, ""),
+            None => match self.create_written(request.group_id, request.bytes(), now) {
+                Ok(key) => key,
+                Err(error) => return refuse(error, ""),
             },
         };
         self.with(key, now, |group, turn| group.classic.join(request, ticket, turn))
@@ -98,6 +115,12 @@ impl ClassicGroup {
         }
         if !self.supports(request) {
             return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, request.member_id);
+        }
+        let by_instance = || request.group_instance_id.and_then(|instance| self.members.find_instance(instance));
+        let known = self.members.find(request.member_id).or_else(by_instance).and_then(|slot| self.members.get(slot));
+        let growth = request.bytes().saturating_sub(known.map_or(0, |member| member.said.bytes()));
+        if !turn.core.memory.has_room(growth) {
+            return refuse(turn.core.memory.refuse("memory", turn.now), request.member_id);
         }
         if request.member_id.is_empty() {
             self.join_as_new(request, ticket, turn)
@@ -247,15 +270,10 @@ impl ClassicGroup {
     }
 
     fn hand_out_member_id<P>(&mut self, request: &JoinRequest<'_, P>, turn: &mut Turn<'_>) -> Option<JoinAnswer> {
-        if turn.core.pending_members >= limits::PENDING_MEMBERS_MAX {
-            return refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE, "");
-        }
         let member_id = turn.core.new_member_id(request.client_id);
-        let pending = self.pending.get_or_insert_default();
-        let slot = pending.insert(turn.core.seed(), member_id.clone());
-        turn.core.pending_members += 1;
+        let slot = self.add_pending(member_id.clone(), turn);
         let timer = turn.arm(turn.after(request.session_timeout_ms), Purpose::PendingMember(slot));
-        pending.set_timer(slot, timer);
+        self.set_pending_timer(slot, timer);
         Some(JoinAnswer::refused(ErrorCode::MEMBER_ID_REQUIRED, MemberId::from(member_id)))
     }
 

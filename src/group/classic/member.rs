@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::group::Ticket;
+use crate::group::memory::MEMBER_BYTES;
 use crate::group::names::ProtocolList;
 use crate::group::outcome::SharedBytes;
 use crate::group::profile::Profile;
@@ -16,6 +17,13 @@ pub(in crate::group) struct Said {
     pub(in crate::group) protocols: Rc<ProtocolList>,
     pub(in crate::group) session_timeout_ms: i32,
     pub(in crate::group) rebalance_timeout_ms: i32,
+}
+
+impl Said {
+    /// The memory that it takes, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        MEMBER_BYTES + self.profile.bytes() + self.protocols.bytes()
+    }
 }
 
 /// A member. What is counted over all members changes through [`super::members::Members`] only.

@@ -25,6 +25,7 @@ pub(super) struct Members {
     joining: u32,
     syncing: u32,
     owing: u32,
+    bytes: usize,
 }
 
 impl Members {
@@ -39,7 +40,13 @@ impl Members {
             joining: 0,
             syncing: 0,
             owing: 0,
+            bytes: 0,
         }
+    }
+
+    /// The memory that they take, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -101,6 +108,7 @@ impl Members {
 
     pub(super) fn insert(&mut self, said: Said) -> MemberSlot {
         self.tally.add(&said.protocols);
+        self.bytes += said.bytes();
         let slot = self.slab.insert(Member::new(said));
         self.enter(slot);
         slot
@@ -112,6 +120,7 @@ impl Members {
         self.unpark(slot);
         self.set_owes_sync(slot, false);
         let member = self.slab.remove(slot);
+        self.bytes -= member.said.bytes();
         self.tally.remove(&member.said.protocols);
         if self.slab.len() == 0 {
             (self.by_id, self.by_instance) = (None, None);
@@ -125,7 +134,9 @@ impl Members {
         if has_other_id {
             self.leave(slot);
         }
+        self.bytes += said.bytes();
         let before = std::mem::replace(&mut self.slab[slot].said, said);
+        self.bytes -= before.bytes();
         if has_other_id {
             self.enter(slot);
         }
@@ -173,6 +184,7 @@ impl Members {
     }
 
     /// How many members have a SyncGroup parked.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn syncing(&self) -> usize {
         self.syncing as usize
     }
@@ -192,6 +204,7 @@ impl Members {
     }
 
     /// Counts everything anew and compares.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let count = |is: fn(&Member) -> bool| self.iter().filter(|(_, member)| is(member)).count();
         let claims = [
@@ -200,6 +213,7 @@ impl Members {
             (count(|member| member.owes_sync) == self.owing(), "members that owe a SyncGroup"),
             (count(Member::is_static) == self.static_members as usize, "static members"),
             (self.tally.members() as usize == self.len(), "votes"),
+            (self.iter().map(|(_, member)| member.said.bytes()).sum::<usize>() == self.bytes, "bytes"),
             (self.by_id.as_ref().is_none_or(|index| index.len() == self.len()), "the index by member id"),
             (
                 self.by_instance.as_ref().is_none_or(|index| index.len() == self.static_members as usize),

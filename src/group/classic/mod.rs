@@ -14,7 +14,7 @@ pub(in crate::group) mod leave;
 mod load;
 pub(in crate::group) mod member;
 mod members;
-mod pending;
+pub(in crate::group) mod pending;
 mod rebalance;
 mod static_member;
 pub(in crate::group) mod subscribed;
@@ -59,6 +59,8 @@ pub(in crate::group) struct ClassicGroup {
     phase_timer: Option<TimerId>,
     members: Members,
     pending: Option<Box<PendingMembers>>,
+    /// Of the assignments that the members have.
+    assigned_bytes: usize,
 }
 
 /// Kafka's states but for Dead: a group that goes is gone at once.
@@ -106,7 +108,13 @@ impl ClassicGroup {
             phase_timer: None,
             members: Members::new(core.seed()),
             pending: None,
+            assigned_bytes: 0,
         }
+    }
+
+    /// The memory that it takes, roughly.
+    pub(in crate::group) fn bytes(&self) -> usize {
+        self.members.bytes() + self.pending.as_ref().map_or(0, |pending| pending.bytes()) + self.assigned_bytes
     }
 
     pub(in crate::group) fn is_empty(&self) -> bool {
@@ -185,6 +193,7 @@ impl ClassicGroup {
             self.pending = None;
         }
         turn.core.pending_members -= 1;
+        turn.core.handed_out.bytes -= forgotten.member_id.len();
         if let Some(timer) = forgotten.timer {
             turn.core.timers.cancel(timer);
         }
@@ -222,6 +231,7 @@ impl ClassicGroup {
     }
 
     /// What must hold between any two inputs.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn check(&self) -> Result<(), &'static str> {
         let is_preparing = matches!(self.state, State::PreparingRebalance(_));
         let claims = [
@@ -265,6 +275,7 @@ impl ClassicGroup {
     }
 
     /// For the checks of debug builds: all of it is looked at in small groups, now and then in large ones.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn is_checked_now(&self, random: u64) -> bool {
         self.members.len() <= 32 || random.is_multiple_of(256)
     }

@@ -101,6 +101,7 @@ impl ClassicGroup {
         self.enter(State::Empty, turn);
         self.round = None;
         (self.is_written, self.last_written) = (true, None);
+        self.assigned_bytes = 0;
         let record = self.record(turn, |_| SharedBytes::default());
         turn.core.writes.push(record);
     }

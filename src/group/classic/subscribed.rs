@@ -1,6 +1,6 @@
 //! Which topics a group of consumers needs the offsets of.
 
-use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 
 use crate::group::offsets::expiry::ExpiryBase;
 use crate::group::subscription;
@@ -13,12 +13,12 @@ pub(in crate::group) enum Subscribed {
     /// Not known: any topic may be among them.
     Everything,
     /// These.
-    Topics(FxHashSet<Box<str>>),
+    Topics(BTreeSet<Box<str>>),
 }
 
 impl Subscribed {
     pub(in crate::group) fn nothing() -> Subscribed {
-        Subscribed::Topics(FxHashSet::default())
+        Subscribed::Topics(BTreeSet::default())
     }
 
     pub(in crate::group) fn contains(&self, topic: &str) -> bool {
@@ -36,7 +36,7 @@ impl ClassicGroup {
             let is_unknown = self.is_of_consumers() && !self.is_empty() && self.generation_id == 0;
             return if is_unknown { Subscribed::Everything } else { Subscribed::nothing() };
         };
-        let mut topics: FxHashSet<Box<str>> = FxHashSet::default();
+        let mut topics: BTreeSet<Box<str>> = BTreeSet::default();
         for member in &round.members {
             let parsed = subscription::for_each_topic(member.metadata(), |topic| {
                 if !topics.contains(topic) {

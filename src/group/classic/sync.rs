@@ -84,6 +84,13 @@ impl ClassicGroup {
         A: Iterator<Item = (N, &'a [u8])> + Clone,
         N: AsRef<str>,
     {
+        let assigns = self.state != State::Stable && self.leader == Some(slot) && !self.is_assigning;
+        if assigns {
+            let bytes = request.assignments.clone().map(|(_, assignment)| assignment.len()).sum();
+            if !turn.core.memory.has_room(bytes) {
+                return Some(SyncAnswer::refused(turn.core.memory.refuse("memory", turn.now)));
+            }
+        }
         self.members.set_owes_sync(slot, false);
         if self.state == State::Stable {
             self.end_sync_phase_if_nobody_owes(turn);
@@ -93,7 +100,7 @@ impl ClassicGroup {
         }
         self.members.park_sync(slot, ticket);
         // A leader that asks again while its assignments are being written waits for those.
-        if self.leader == Some(slot) && !self.is_assigning {
+        if assigns {
             self.is_assigning = true;
             self.write_assignments(request.assignments.clone(), turn);
         }
@@ -134,6 +141,7 @@ impl ClassicGroup {
         let round = self.round.clone().expect("a join phase was completed");
         self.enter(State::Stable, turn);
         self.last_written = None;
+        self.assigned_bytes = assigned.assignments.len();
         for slot in 0..self.members.bound() {
             let Some(member) = self.members.get_mut(slot) else { continue };
             let assignment = assigned.of(slot);
@@ -164,6 +172,7 @@ impl ClassicGroup {
 
     /// Whoever waits for an assignment is told to start over, and nobody has one any more.
     pub(super) fn refuse_parked_syncs(&mut self, error: ErrorCode, turn: &mut Turn<'_>) {
+        self.assigned_bytes = 0;
         for slot in 0..self.members.bound() {
             self.refuse_parked_sync(slot, error, turn);
             if let Some(member) = self.members.get_mut(slot) {

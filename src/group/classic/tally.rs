@@ -1,6 +1,7 @@
 //! Which protocols the members of a group propose, counted as they come and go, so that neither a join nor the choice looks at
 //! every member. Members mostly propose the same list, and lists are counted, not members.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -21,8 +22,8 @@ pub(super) enum Tally {
 pub(super) struct Wide {
     /// By the address of the list, of which there is one copy.
     lists: FxHashMap<usize, (Rc<ProtocolList>, u32)>,
-    /// By how many members each name is proposed.
-    proposers: FxHashMap<Rc<str>, u32>,
+    /// By how many members each name is proposed. A tree: nobody can choose names that make it slow.
+    proposers: BTreeMap<Rc<str>, u32>,
     members: u32,
 }
 
@@ -98,6 +99,7 @@ impl Tally {
     }
 
     /// How many members are counted.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn members(&self) -> u32 {
         self.lists().map(|(_, voters)| voters).sum()
     }

@@ -42,6 +42,11 @@ impl ClassicGroup {
         if let Some(pending) = &mut self.pending {
             pending.timer_has_fired(slot);
         }
+        self.forget_oldest(slot, turn);
+    }
+
+    /// Forgets an id that was handed out and has not come back.
+    pub(super) fn forget_oldest(&mut self, slot: u32, turn: &mut Turn<'_>) {
         self.forget_pending(slot, turn);
         if matches!(self.state, State::PreparingRebalance(_)) {
             self.go_on_without(turn);

@@ -7,6 +7,7 @@ use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::group::Groups;
 use crate::group::core::GroupKey;
+use crate::group::memory::OFFSET_BYTES;
 use crate::group::records::{CommittedOffset, OffsetKey, Record};
 use crate::group::writes::{Wait, WriteId};
 
@@ -69,7 +70,7 @@ impl Groups {
                 });
             }
             // A group for nothing but offsets: it needs no record of its own.
-            None => self.create(request.group_id, now.unix_ms).ok_or(ErrorCode::COORDINATOR_NOT_AVAILABLE)?,
+            None => self.create(request.group_id, OFFSET_BYTES, now)?,
         };
         Ok(OffsetCommitter { groups: self, key, topic: None, now })
     }
@@ -82,7 +83,6 @@ impl Groups {
         offset: &CommittedOffset,
         partition: i32,
     ) -> Option<Committed> {
-        let (group, core) = self.group_mut(key);
         let stored = Offset::new(
             partition,
             offset.offset,
@@ -91,9 +91,11 @@ impl Groups {
             offset.metadata.clone(),
             offset.expire_timestamp_ms,
         );
-        let before = group.offsets.set(core.seed(), topic, offset.topic_id, stored);
-        core.committed_offsets += usize::from(before.is_none());
-        before
+        self.change(key, |group, core| {
+            let before = group.offsets.set(core.seed(), topic, offset.topic_id, stored);
+            core.committed_offsets += usize::from(before.is_none());
+            before
+        })
     }
 
     /// A commit or a deletion was written or refused; refused, what stood there before comes back.
@@ -114,14 +116,17 @@ impl Groups {
         };
         let is_there = self.is_there(key);
         let Some(offsets) = self.offsets_mut(key) else { return };
+        let had_bytes = offsets.bytes();
         let change = match back_to {
             None => 0,
             Some(None) => -isize::from(offsets.remove(seed, topic, partition).is_some()),
             Some(Some(before)) => isize::from(offsets.set(seed, topic, before.topic_id, before.offset).is_none()),
         };
         offsets.settle();
+        let has_bytes = offsets.bytes();
         if is_there {
             self.core.committed_offsets = self.core.committed_offsets.strict_add_signed(change);
+            self.core.memory.change(had_bytes, has_bytes);
         }
     }
 }
@@ -132,6 +137,9 @@ impl OffsetCommitter<'_> {
         let metadata = commit.metadata.unwrap_or("");
         if is_longer_than(metadata, self.groups.core.offset_settings.metadata_max_bytes) {
             return ErrorCode::OFFSET_METADATA_TOO_LARGE;
+        }
+        if !self.has_room(topic, commit.partition, metadata) {
+            return self.groups.core.memory.refuse("memory", self.now);
         }
         let topic = self.topic(topic);
         let unix_ms = self.now.unix_ms;
@@ -151,6 +159,17 @@ impl OffsetCommitter<'_> {
         core.writes.push(Record::OffsetCommit { key, offset });
         core.writes.wait(Wait::Committed { group: self.key, topic, partition, before });
         ErrorCode::NONE
+    }
+
+    /// An offset that takes the place of one that is as large is not refused.
+    fn has_room(&self, topic: &str, partition: i32, metadata: &str) -> bool {
+        let Groups { core, .. } = &*self.groups;
+        if core.memory.has_room(OFFSET_BYTES + metadata.len()) {
+            return true;
+        }
+        let offsets = self.groups.at(self.key.slot).map(|(_, group)| &group.offsets);
+        let before = offsets.and_then(|offsets| offsets.get(core.seed(), topic, partition));
+        before.is_some_and(|(_, before)| before.metadata().len() >= metadata.len())
     }
 
     /// The one copy of a topic's name; the same topic mostly comes several times in a row.

@@ -51,8 +51,9 @@ impl Groups {
 
     /// Removes an offset, if it is there, with a record that says so.
     pub(in crate::group) fn delete_offset(&mut self, key: GroupKey, topic: &Rc<str>, partition: i32) {
+        let before = self.change(key, |group, core| group.offsets.remove(core.seed(), topic, partition));
+        let Some(before) = before else { return };
         let (group, core) = self.group_mut(key);
-        let Some(before) = group.offsets.remove(core.seed(), topic, partition) else { return };
         core.committed_offsets -= 1;
         group.offsets.unsettle();
         core.writes.push(Record::offset_tombstone(&group.id, topic, partition));

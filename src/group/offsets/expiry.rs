@@ -57,6 +57,7 @@ impl Groups {
         self.sweep.cursor = (next < self.bound()).then_some(next);
         if self.sweep.cursor.is_none() {
             self.sweep.next_ms = now.monotonic_ms + self.sweep.interval_ms;
+            self.core.names.tidy();
         }
     }
 

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::group::index::{self, Index, SCAN_MAX};
+use crate::group::memory::OFFSET_BYTES;
 use crate::group::records::CommittedOffset;
 use crate::group::slab::Slab;
 
@@ -17,6 +18,7 @@ struct Topics {
     by_name: Option<Index>,
     /// Changes that are not written yet.
     unsettled: u32,
+    bytes: usize,
 }
 
 /// The offsets of one topic. A topic that was deleted and made again has another id, and then its name may stand here twice.
@@ -89,6 +91,13 @@ impl Offset {
     }
 }
 
+impl Offset {
+    /// The memory that it takes, roughly.
+    fn bytes(&self) -> usize {
+        OFFSET_BYTES + self.more.as_ref().map_or(0, |_| size_of::<More>() + self.metadata().len())
+    }
+}
+
 impl TopicOffsets {
     pub(in crate::group) fn partitions(&self) -> &[Offset] {
         &self.partitions
@@ -106,6 +115,11 @@ impl TopicOffsets {
 impl OffsetTable {
     pub(in crate::group) fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|topics| topics.slab.len() == 0)
+    }
+
+    /// The memory that they take, roughly.
+    pub(in crate::group) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |topics| topics.bytes)
     }
 
     /// Whether all changes are written.
@@ -141,7 +155,9 @@ impl OffsetTable {
         if let Some(slot) = topics.find(seed, topic, |known| known.topic_id == topic_id) {
             let known = &mut topics.slab[slot];
             if let Ok(at) = known.search(offset.partition) {
+                topics.bytes += offset.bytes();
                 let before = std::mem::replace(&mut known.partitions[at], offset);
+                topics.bytes -= before.bytes();
                 return Some(Committed { topic_id, offset: before });
             }
         }
@@ -151,6 +167,7 @@ impl OffsetTable {
         let slot = topics
             .find(seed, topic, |known| known.topic_id == topic_id)
             .unwrap_or_else(|| topics.insert(seed, topic.clone(), topic_id));
+        topics.bytes += offset.bytes();
         topics.slab[slot].insert(offset);
         before
     }
@@ -162,6 +179,7 @@ impl OffsetTable {
         let known = &mut topics.slab[slot];
         let at = known.search(partition).ok()?;
         let before = Committed { topic_id: known.topic_id, offset: known.partitions.remove(at) };
+        topics.bytes -= before.offset.bytes();
         if known.partitions.is_empty() {
             topics.forget(seed, slot);
         }
@@ -304,5 +322,18 @@ mod tests {
             assert_eq!((known.topic_id, found.offset), (*id, *value));
         }
         assert_eq!(table.keys().count(), model.len());
+        assert_eq!(table.bytes(), model.len() * OFFSET_BYTES);
+    }
+
+    #[test]
+    fn metadata_and_an_expiry_of_its_own_cost_more() {
+        let topic: Rc<str> = Rc::from("t");
+        let mut table = OffsetTable::default();
+        table.set(1, &topic, A, Offset::new(0, 1, -1, 0, Some("four".into()), -1));
+        assert_eq!(table.bytes(), OFFSET_BYTES + size_of::<More>() + 4);
+        table.set(1, &topic, B, offset(0, 2));
+        assert_eq!(table.bytes(), OFFSET_BYTES);
+        table.remove(1, "t", 0);
+        assert_eq!(table.bytes(), 0);
     }
 }

@@ -466,18 +466,76 @@ fn protocols_and_metadata_of_one_member_are_bounded() {
 }
 
 #[test]
-fn ids_that_are_handed_out_are_bounded_and_forgotten() {
-    use crate::limits::PENDING_MEMBERS_MAX;
+fn of_too_many_ids_that_are_handed_out_the_oldest_is_forgotten() {
+    use crate::limits::{PENDING_MEMBERS_MAX, PENDING_MEMBERS_MAX_BYTES};
     let mut room = Room::new();
-    let asking = client("g").with_version(5);
-    let ticket = room.join(&asking);
-    assert_eq!(room.joined(ticket).unwrap().error.0, 79);
-    room.groups.core.pending_members = PENDING_MEMBERS_MAX - 1;
-    let ticket = room.join(&asking);
-    assert_eq!(room.joined(ticket).unwrap().error.0, 79, "the last one");
-    let ticket = room.join(&asking);
-    assert_refused(room.joined(ticket), 15, "");
+    let limits = &room.groups.core.handed_out;
+    assert_eq!((limits.max, limits.max_bytes), (PENDING_MEMBERS_MAX, PENDING_MEMBERS_MAX_BYTES));
+    room.groups.core.handed_out.max = 3;
+    let ids: Vec<String> = (0..4).map(|number| ask_for_id(&mut room, &format!("g{number}"))).collect();
+    assert_eq!(room.groups.core.pending_members, 3);
+    refuses(&mut room, &client("g0").with_version(5).with_id(&ids[0]), 25, &ids[0]);
+    let ticket = room.join(&client("g1").with_version(5).with_id(&ids[1]));
+    accepted(&mut room, ticket);
+    ask_for_id(&mut room, "g4");
+    assert_eq!(room.groups.core.pending_members, 3, "at the limit nobody is forgotten");
+    let ticket = room.join(&client("g2").with_version(5).with_id(&ids[2]));
+    accepted(&mut room, ticket);
+
+    room.groups.core.handed_out.max_bytes = room.groups.core.handed_out.bytes;
+    ask_for_id(&mut room, "g5");
+    assert_eq!(room.groups.core.pending_members, 3, "at the limit of bytes nobody is forgotten");
+    ask_for_id(&mut room, "g6");
+    assert_eq!(room.groups.core.pending_members, 3, "one past it the oldest is");
     room.pass(10_000);
-    let ticket = room.join(&asking);
-    assert_eq!(room.joined(ticket).unwrap().error.0, 79, "two were forgotten");
+    assert_eq!((room.groups.core.pending_members, room.groups.core.handed_out.bytes), (0, 0));
+}
+
+#[test]
+fn a_rebalance_does_not_wait_for_an_id_that_was_forgotten() {
+    let mut room = Room::new();
+    let mut members = [client("g").with_version(5)];
+    room.stable(&mut members);
+    room.groups.core.handed_out.max = 1;
+    ask_for_id(&mut room, "g");
+    let ticket = room.join(&members[0]);
+    assert!(!room.is_answered(ticket));
+    ask_for_id(&mut room, "other");
+    accepted(&mut room, ticket);
+}
+
+fn ask_for_id(room: &mut Room, group: &str) -> String {
+    let ticket = room.join(&client(group).with_version(5));
+    let answer = room.joined(ticket).unwrap();
+    assert_eq!(answer.error.0, 79);
+    answer.member_id.to_string()
+}
+
+#[test]
+fn the_memory_of_groups_is_bounded_and_who_is_there_goes_on() {
+    let mut room = Room::new();
+    let mut members = [client("g")];
+    room.stable(&mut members);
+    assert_eq!(room.commit(&members[0], "t", 0, 1), 0);
+    room.groups.core.memory.max_bytes = room.groups.core.memory.used_bytes();
+
+    refuses(&mut room, &client("g"), 15, "");
+    refuses(&mut room, &client("new"), 15, "");
+    assert_eq!((room.groups.len(), room.commit(&client("new"), "t", 0, 1)), (1, 15));
+    assert_eq!(room.commit(&members[0], "t", 1, 1), 15, "an offset more");
+    assert_eq!(room.commit(&members[0], "t", 0, 2), 0, "another offset in its place");
+    assert_eq!(room.heartbeat(&members[0]), 0);
+    let longer = members[0].clone().with_protocols(&format!("range:{}", "x".repeat(1_000)));
+    refuses(&mut room, &longer, 15, &members[0].id);
+
+    room.join_all(&mut members);
+    let leader = members[0].clone();
+    let ticket = room.sync(&leader, &[(&leader.id, "four")]);
+    assert_eq!(room.synced(ticket).unwrap().error.0, 15, "assignments");
+    let ticket = room.sync(&leader, &[]);
+    assert_eq!(room.synced(ticket).unwrap().error.0, 0);
+
+    room.leave("g", &[(&members[0].id, None)]);
+    let ticket = room.join(&client("g"));
+    accepted(&mut room, ticket);
 }

@@ -447,6 +447,8 @@ impl Room {
             offsets: self.groups.iter().map(|group| group.offsets.keys().count()).sum(),
         };
         assert_eq!(census, counted);
+        let bytes: usize = self.groups.iter().map(|group| group.bytes()).sum();
+        assert_eq!(self.groups.core.memory.used_bytes(), bytes);
     }
 
     fn ticket(&mut self, version: i16) -> Ticket {

@@ -2,10 +2,12 @@
 
 mod data_plane;
 mod find_coordinator;
+mod hostile;
 mod metadata;
 mod snapshots;
 mod topics;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;

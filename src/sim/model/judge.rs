@@ -126,7 +126,11 @@ impl Model {
             member_id: response.member_id.to_string(),
             members: members.collect(),
         };
-        group.joined(join, &joined).map(|()| NOTHING)
+        let begins_again = group.joined(join, &joined)?;
+        if let Some(why) = begins_again {
+            self.trace.note(self.now, || format!("{:?} is another group: {why}", join.group_id));
+        }
+        Ok(NOTHING)
     }
 
     fn judge_sync(&mut self, speaker: &Speaker, was_parked: bool, response: &SyncGroupResponse<'_>) -> Judged {
@@ -371,7 +375,7 @@ impl Model {
         for row in response.topics.iter() {
             let Some(name) = row.name.as_deref() else { continue };
             match ErrorCode(row.error_code) {
-                ErrorCode::NONE => self.cluster.told_topic(name, row.topic_id, row.partitions.len())?,
+                ErrorCode::NONE => self.cluster.told_topic(name, row.topic_id, row.partitions.len(), true)?,
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => self.cluster.told_absent(name)?,
                 _ => {}
             }
@@ -382,7 +386,7 @@ impl Model {
     fn judge_create_topics(&mut self, asked: &Asked, response: &CreateTopicsResponse<'_>) -> Judged {
         for row in response.topics.iter().filter(|row| row.error_code == 0) {
             let partitions = if asked.version >= 5 { row.num_partitions as usize } else { 0 };
-            self.cluster.told_topic(&row.name, row.topic_id, partitions)?;
+            self.cluster.told_topic(&row.name, row.topic_id, partitions, false)?;
         }
         Ok(NOTHING)
     }

@@ -38,6 +38,8 @@ pub(super) struct Shown {
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
     entries: Vec<(u64, Committed)>,
+    /// Deletions of what may not have been there: they may not have been written.
+    idle: Vec<u64>,
     /// The last one is what is there now. Otherwise a crash or a refused write lies behind, and it may be any of them.
     is_certain: bool,
     /// The topic may be gone, and the offset with it.
@@ -48,11 +50,15 @@ pub(super) struct Trail {
 
 impl Trail {
     pub(super) fn new() -> Trail {
-        Trail { entries: vec![(0, None)], is_certain: true, may_vanish: false, ghosts: Vec::new() }
+        Trail { entries: vec![(0, None)], idle: Vec::new(), is_certain: true, may_vanish: false, ghosts: Vec::new() }
     }
 
     /// A change was executed.
     pub(super) fn push(&mut self, id: u64, value: Committed) {
+        let was_there = self.is_certain && self.entries.last().is_some_and(|(_, value)| value.is_some());
+        if value.is_none() && !was_there {
+            self.idle.push(id);
+        }
         self.entries.push((id, value));
         self.is_certain = true;
         self.may_vanish = false;
@@ -68,7 +74,9 @@ impl Trail {
         if let Some(at) = self.entries.iter().position(|entry| entry.0 == id) {
             self.entries.drain(..at);
         }
-        self.ghosts.retain(|ghost| ghost.0 > id);
+        if !self.idle.contains(&id) {
+            self.ghosts.retain(|ghost| ghost.0 > id);
+        }
     }
 
     /// A write has failed: what was not promised may be undone.
