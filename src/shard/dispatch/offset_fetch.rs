@@ -30,7 +30,14 @@ pub(super) fn handle(
         let response = OffsetFetchResponse {
             groups: Array::Each {
                 len: request.groups.len(),
-                each: &|rows| fetches().for_each(|fetch| fetch.write_group(rows)),
+                each: &|rows| {
+                    for fetch in fetches() {
+                        if rows.is_full() {
+                            break;
+                        }
+                        fetch.write_group(rows);
+                    }
+                },
             },
             ..OffsetFetchResponse::default()
         };
