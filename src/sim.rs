@@ -14,6 +14,7 @@ mod model;
 mod plan;
 mod random;
 mod server;
+mod storage;
 mod stray;
 mod trace;
 mod world;

@@ -74,6 +74,7 @@ parsers! {
     OffsetDelete: offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
     OffsetFetch: offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
     OffsetForLeaderEpoch: offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+    Produce: produce::{ProduceRequest, ProduceResponse};
     SyncGroup: sync_group::{SyncGroupRequest, SyncGroupResponse};
 }
 

@@ -47,10 +47,7 @@ impl Groups {
 
     fn apply_group(&mut self, group_id: &str, record: &GroupMetadata) {
         let key = self.find_or_load(group_id);
-        self.change(key, |group, core| {
-            group.classic.load(record, core);
-            group.has_record = true;
-        });
+        self.change(key, |group, core| group.classic.load(record, core));
     }
 
     /// The group is gone, its offsets are not: they have tombstones of their own.
@@ -58,14 +55,14 @@ impl Groups {
         let Some(key) = self.find(group_id) else { return };
         self.change(key, |group, core| {
             group.classic.load(&GroupMetadata::empty(-1), core);
-            group.has_record = false;
+            group.classic.is_written = false;
         });
         self.forget_if_nothing_is_left(key);
     }
 
     fn forget_if_nothing_is_left(&mut self, key: GroupKey) {
         let group = self.group_mut(key).0;
-        if !group.has_record && group.offsets.is_empty() {
+        if !group.classic.is_written && group.offsets.is_empty() {
             self.remove(key);
         }
     }

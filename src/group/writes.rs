@@ -10,7 +10,7 @@ use super::core::GroupKey;
 use super::groups::Group;
 use super::offsets::table::Committed;
 use super::profile::Profile;
-use super::records::Record;
+use super::records::{GroupMetadata, Record};
 
 /// The records of one [`super::Groups::take_records`]: written together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,11 +56,14 @@ pub(super) struct Assigned {
     pub(super) assignments: Rc<[u8]>,
     /// For each slot of a member, where its assignment is.
     pub(super) ranges: Vec<(u32, u32)>,
+    /// What comes back as last written if the record is refused.
+    pub(super) written_before: Option<Rc<GroupMetadata>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) group: GroupKey,
+    pub(super) generation_id: i32,
     pub(super) member: u32,
     pub(super) ticket: Ticket,
     pub(super) knows_skip_assignment: bool,
@@ -141,6 +144,30 @@ impl Writes {
             {
                 std::mem::swap(&mut later.before, &mut refused.before);
                 return;
+            }
+        }
+    }
+
+    /// A group whose deletion is on its way to the journal.
+    pub(super) fn deleted(&mut self, is_it: impl Fn(&Group) -> bool) -> Option<&mut Group> {
+        self.waits.iter_mut().find_map(|(_, wait)| match wait {
+            Wait::Deleted(group) if is_it(group) => Some(&mut **group),
+            _ => None,
+        })
+    }
+
+    /// These groups will not come back here, whatever becomes of their deletion.
+    pub(super) fn forget_deleted(&mut self, is_it: impl Fn(&str) -> bool) {
+        self.waits.retain(|(_, wait)| !matches!(wait, Wait::Deleted(group) if is_it(&group.id)));
+    }
+
+    /// The offsets of a group have come back, in another place: what waits for them finds them there.
+    pub(super) fn follow(&mut self, stamp: u32, key: GroupKey) {
+        for (_, wait) in &mut self.waits {
+            if let Wait::Committed { group, .. } = wait
+                && group.stamp == stamp
+            {
+                *group = key;
             }
         }
     }

@@ -32,9 +32,9 @@ pub struct ServerSettings {
     pub limits: NetworkLimits,
     /// How large each core's ring is.
     pub ring: RingSettings,
-    /// How long a start waits for ports that are in use. The kernel takes a killed server's rings apart, and with them its
+    /// How long a start waits for ports and memory that are in use. The kernel takes a killed server's rings apart, and with them its
     /// listening sockets, only after the process has gone.
-    pub port_patience: Duration,
+    pub patience: Duration,
 }
 
 /// One core to be started.
@@ -131,14 +131,14 @@ where
         server.counters.push(counters.clone());
         let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
         let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
-        let (make, tide) = (plan.service, Tide::new(trimmer.clone()));
+        let (make, patience, tide) = (plan.service, settings.patience, Tide::new(trimmer.clone()));
         let body = async move || {
             let service = make(context.clone()).await?;
-            let ring = Ring::new(ring, waker)?;
+            let ring = patiently(patience, || Ring::new(ring, waker.clone()))?;
             let core = Core::new(ring, listeners, limits, quota, counters, tide);
             driver::run(core, service, context.stop).await.map(drop)
         };
-        match spawn(core, plan.cpu, stop.clone(), body) {
+        match spawn(core, plan.cpu, patience, stop.clone(), body) {
             Ok(thread) => server.threads.push(thread),
             Err(error) => {
                 stop.stop();
@@ -201,13 +201,12 @@ type CoreListeners = Vec<(ListenerIndex, ListeningSocket)>;
 type Bound = (Vec<CoreListeners>, Vec<SocketAddr>, Vec<Vec<SocketAddr>>);
 
 fn bind_patiently<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound, ListenError> {
-    const STEP: Duration = Duration::from_millis(20);
-    let mut left = settings.port_patience;
+    let mut left = settings.patience;
     loop {
         match bind_all(settings, plans) {
             Err(ListenError::InUse(_)) if left > Duration::ZERO => {
-                thread::sleep(STEP);
-                left = left.saturating_sub(STEP);
+                thread::sleep(PATIENCE_STEP);
+                left = left.saturating_sub(PATIENCE_STEP);
             }
             other => return other,
         }
@@ -235,20 +234,44 @@ fn bind_all<F>(settings: &ServerSettings, plans: &[CorePlan<F>]) -> Result<Bound
 }
 
 /// A thread with a glommio executor that runs `body`. Whatever ends it, ends the other cores too.
-fn spawn<B>(core: usize, cpu: Option<usize>, stop: Stop, body: B) -> io::Result<JoinHandle<io::Result<()>>>
+fn spawn<B>(
+    core: usize,
+    cpu: Option<usize>,
+    patience: Duration,
+    stop: Stop,
+    body: B,
+) -> io::Result<JoinHandle<io::Result<()>>>
 where
     B: AsyncFnOnce() -> io::Result<()> + Send + 'static,
 {
     thread::Builder::new().name(format!("core-{core}")).spawn(move || {
         let _stop_others = StopOnDrop(stop);
         let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
-        let executor = LocalExecutorBuilder::new(placement)
-            .io_memory(GLOMMIO_MEMORY_BYTES)
-            .make()
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        executor.run(body())
+        let make = || {
+            let builder = LocalExecutorBuilder::new(placement.clone()).io_memory(GLOMMIO_MEMORY_BYTES);
+            builder.make().map_err(io::Error::from)
+        };
+        patiently(patience, make)?.run(body())
     })
 }
+
+/// Makes a ring as soon as there is memory for it: a killed server's rings count as locked memory of their user until the
+/// kernel has taken them apart, a moment after the process has gone.
+fn patiently<T>(patience: Duration, mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut left = patience;
+    loop {
+        match make() {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory && left > Duration::ZERO => {
+                thread::sleep(PATIENCE_STEP);
+                left = left.saturating_sub(PATIENCE_STEP);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Between two tries of a start that waits for what a killed server still has.
+const PATIENCE_STEP: Duration = Duration::from_millis(20);
 
 struct StopOnDrop(Stop);
 

@@ -140,11 +140,6 @@ pub fn descriptor_ceiling() -> i32 {
     i32::try_from(limit.saturating_sub(FILES_RESERVED)).unwrap_or(i32::MAX)
 }
 
-/// Makes the directory of the server's state, with its parents.
-pub fn make_data_dir(dir: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(dir)
-}
-
 /// What cannot be read is judged as empty.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
@@ -239,7 +234,6 @@ mod tests {
         assert_eq!(data_dir(scratch.path()).severity, Severity::Fine);
         assert_eq!(data_dir(&scratch.path().join("a/b")).severity, Severity::Fine);
         assert!(!scratch.path().join("a").exists());
-        make_data_dir(&scratch.path().join("a/b")).expect("made");
         std::fs::write(scratch.path().join("file"), b"").expect("written");
         assert_eq!(data_dir(&scratch.path().join("file/data")).severity, Severity::Failure);
     }

@@ -177,7 +177,7 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
             ..NetworkLimits::default()
         },
         ring: RingSettings::default(),
-        port_patience: Duration::from_secs(3),
+        patience: Duration::from_secs(3),
     })
 }
 

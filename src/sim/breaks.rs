@@ -6,6 +6,10 @@ use super::conversation::{Conversation, Place};
 use super::model::Model;
 use super::random::Random;
 use crate::group::Ids;
+use crate::journal::entry::{self, Decoded, decode};
+use crate::journal::segment::{self, DecodedHeader, Header, SegmentId};
+use crate::journal::testing::MemoryDisk;
+use crate::journal::{JournalPosition, disk};
 use crate::wire::join_group::JoinGroupResponse;
 use crate::wire::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use crate::wire::{ApiKey, Array, Cursor, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
@@ -31,8 +35,12 @@ pub enum Break {
     TwoLeaders,
     /// Member ids are made that were made before.
     RepeatIds,
-    /// The control log is said to be synced when it is not.
+    /// What was written is said to be synced when it is not.
     LieOfSync,
+    /// A reply leaves before what it promises is durable.
+    AcknowledgeEarly,
+    /// A start leaves out a record of the journal.
+    DropInApply,
 }
 
 impl Break {
@@ -61,7 +69,19 @@ impl Breaks {
         self.what == Some(what) && self.random.chance(SHARE)
     }
 
-    /// Whether the control log is not synced.
+    /// Where the journal must be for a reply to leave.
+    pub(super) fn bend_position(&mut self, position: JournalPosition) -> JournalPosition {
+        if self.does(Break::AcknowledgeEarly) { JournalPosition::default() } else { position }
+    }
+
+    /// Makes one committed offset in the journal unreadable, in a way that no checksum shows.
+    pub(super) fn drop_record(&mut self, disk: &MemoryDisk) {
+        if self.what == Some(Break::DropInApply) {
+            forget_record(disk, &mut self.random);
+        }
+    }
+
+    /// Whether a file is not synced.
     pub(super) fn lies_of_sync(&mut self) -> bool {
         self.does(Break::LieOfSync)
     }
@@ -187,6 +207,34 @@ fn lead(reply: &[u8], number: i16) -> Option<Vec<u8>> {
     bent.write(&mut writer, api.version(number));
     writer.end_frame(start);
     Some(bytes)
+}
+
+/// Turns the key of an OffsetCommit in the journal into one of a kind that nobody knows, which a start skips.
+fn forget_record(disk: &MemoryDisk, random: &mut Random) {
+    let mut found = Vec::new();
+    let is_segment = |path: &String| SegmentId::of_file_name(path.rsplit('/').next().unwrap_or_default()).is_some();
+    for path in disk.paths().into_iter().filter(is_segment) {
+        let Ok(bytes) = disk::read(disk, &path) else { continue };
+        let DecodedHeader::Header(header) = Header::decode(&bytes[..segment::HEADER_BYTES as usize]) else { continue };
+        let mut at = segment::HEADER_BYTES as usize;
+        while let Decoded::Entry(entry) =
+            decode(&bytes[at..], header.base + (at as u64 - segment::HEADER_BYTES), (bytes.len() - at) as u64)
+        {
+            if matches!(entry.key, [0, 0 | 1, ..]) {
+                found.push((path.clone(), at, entry.length()));
+            }
+            at += entry.length();
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    let (path, at, length) = random.pick(&found).clone();
+    disk.damage(&path, at as u64, |bytes| {
+        bytes[entry::HEADER_BYTES] = 0x7f;
+        let checksum = crc32c::crc32c(&bytes[8..length]);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+    });
 }
 
 fn owned(text: std::borrow::Cow<'_, str>) -> std::borrow::Cow<'static, str> {

@@ -1,38 +1,38 @@
-//! The simulated machine: cores, their mailboxes, the control log; what a start finds and what a crash leaves.
+//! The simulated machine: cores, their mailboxes, what a start finds and what the end of the process leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::breaks::Breaks;
-use super::disk::LogFile;
 use super::plan::Plan;
 use super::random::Random;
 use super::server::Core;
+use super::storage::{CONTROL_LOG, End, Storage};
 use crate::auth::AllowAll;
 use crate::clock::Now;
 use crate::config::{InternalTopicSettings, Settings};
-use crate::control::{Control, NodeEndpoints, log};
+use crate::control::{Control, NodeEndpoints, Views, log};
 use crate::group::Groups;
 use crate::group::settings::{GroupSettings, OffsetSettings};
-use crate::journal::store::MemoryStore;
+use crate::journal::job::JobDone;
+use crate::journal::stream::StreamSettings;
+use crate::leadership::pin;
 use crate::shard::mailbox::{Mailboxes, Wake};
-use crate::shard::{Journal, Mail, Owner, Shard, ShardParts};
+use crate::shard::{Mail, Owner, Shard, ShardParts};
 use crate::wire::Uuid;
 
 /// Core 0 listens here, the others behind it.
 pub(super) const FIRST_PORT: u16 = 9_092;
-
-/// Of the control log.
-pub(super) const CONTROL_LOG: i32 = 1;
 
 /// The longest session time-out that the simulated server allows.
 pub(super) const SESSION_TIMEOUT_MAX_MS: i32 = 12_000;
 
 pub(super) struct Machine {
     pub(super) settings: Arc<Settings>,
-    pub(super) log: LogFile,
+    pub(super) storage: Storage,
     /// None while it is down.
     pub(super) cores: Vec<Core>,
+    mailboxes: Option<Mailboxes<Mail>>,
     /// Cores that mail has come for, a bit each.
     woken: Arc<AtomicU64>,
     /// Counts the starts.
@@ -41,11 +41,11 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(plan: &Plan) -> Machine {
-        let internal = InternalTopicSettings { partitions: plan.offsets_partitions, replication_factor: 1 };
         let settings = Settings {
             cores: plan.cores,
             num_partitions: 2,
-            offsets_topic: internal,
+            offsets_topic: InternalTopicSettings { partitions: plan.offsets_partitions, replication_factor: 1 },
+            journal_mode: plan.journal_mode,
             group: GroupSettings {
                 min_session_timeout_ms: 1_000,
                 max_session_timeout_ms: SESSION_TIMEOUT_MAX_MS,
@@ -59,10 +59,16 @@ impl Machine {
             },
             ..Settings::default()
         };
+        let stream = StreamSettings {
+            mode: plan.journal_mode,
+            segment_bytes: plan.segment_bytes,
+            snapshot_after_bytes: 2 * plan.segment_bytes,
+        };
         Machine {
             settings: Arc::new(settings),
-            log: LogFile::new(),
+            storage: Storage::new(stream),
             cores: Vec::new(),
+            mailboxes: None,
             woken: Arc::default(),
             incarnation: 0,
         }
@@ -73,44 +79,56 @@ impl Machine {
     }
 
     /// Starts as `serve` does, from what is on the disk.
-    pub(super) fn start(&mut self, cores: usize, now: Now, breaks: &Breaks, random: &mut Random) {
+    pub(super) fn start(
+        &mut self,
+        cores: usize,
+        now: Now,
+        breaks: &mut Breaks,
+        random: &mut Random,
+    ) -> Result<(), String> {
         let settings = Settings { cores, ..Settings::clone(&self.settings) };
         self.settings = Arc::new(settings);
         self.incarnation += 1;
-        let replay = log::replay(self.log.bytes()).unwrap_or_else(|damage| panic!("the control log: {damage}"));
-        let endpoint = |core: usize| -> NodeEndpoints { vec![("sim".into(), FIRST_PORT + core as u16)] };
-        let endpoints = (0..cores).map(endpoint).collect();
-        let mut ids = random.fork();
-        let random_ids = Box::new(move || ids.bytes());
-        let (mut control, first_frame) = Control::start(&replay, &self.settings, endpoints, random_ids)
-            .unwrap_or_else(|mismatch| panic!("the control log: {mismatch}"));
-        self.log.restart(replay.end, &first_frame);
-        if let Some(shorter) = control.compacted() {
-            self.log.replace(shorter);
-        }
+        let control = self.start_control(random)?;
         let cluster_id: Arc<str> = Uuid(control.cluster_id()).to_string().into();
         let views = control.views();
         let mailboxes: Mailboxes<Mail> = Mailboxes::new((0..cores).map(|core| self.wake(core)).collect());
+        self.mailboxes = Some(mailboxes.clone());
+        let journals = self.storage.open(&led(&views, cores), self.incarnation > 1, breaks)?;
         let mut owner = Some(Owner { control, file: CONTROL_LOG });
-        self.cores = (0..cores)
-            .map(|core| {
-                let (group, offsets) = (self.settings.group.clone(), self.settings.offsets.clone());
-                let parts = ShardParts {
-                    core,
-                    settings: self.settings.clone(),
-                    cluster_id: cluster_id.clone(),
-                    views: views.clone(),
-                    mailboxes: mailboxes.clone(),
-                    owner: owner.take(),
-                    groups: Groups::new(group, offsets, breaks.ids(random.fork()), now),
-                    journal: Journal::Open(Box::new(MemoryStore::default())),
-                    run_job: Box::new(|_| unreachable!("memory has no files")),
-                    authorizer: Box::new(AllowAll),
-                    metrics: Arc::default(),
-                };
-                Core::new(Shard::new(parts, now))
-            })
-            .collect();
+        for (core, (journal, run_job)) in journals.into_iter().enumerate() {
+            let (group, offsets) = (self.settings.group.clone(), self.settings.offsets.clone());
+            let parts = ShardParts {
+                core,
+                settings: self.settings.clone(),
+                cluster_id: cluster_id.clone(),
+                views: views.clone(),
+                mailboxes: mailboxes.clone(),
+                owner: owner.take(),
+                groups: Groups::new(group, offsets, breaks.ids(random.fork()), now),
+                journal,
+                run_job,
+                authorizer: Box::new(AllowAll),
+                metrics: Arc::default(),
+            };
+            self.cores.push(Core::new(Shard::new(parts, now)));
+        }
+        Ok(())
+    }
+
+    fn start_control(&mut self, random: &mut Random) -> Result<Control, String> {
+        let replay = log::replay(self.storage.log.bytes());
+        let replay = replay.map_err(|damage| format!("the control log does not open: {damage}"))?;
+        let endpoint = |core: usize| -> NodeEndpoints { vec![("sim".into(), FIRST_PORT + core as u16)] };
+        let endpoints = (0..self.settings.cores).map(endpoint).collect();
+        let mut ids = random.fork();
+        let control = Control::start(&replay, &self.settings, endpoints, Box::new(move || ids.bytes()));
+        let (mut control, first_frame) = control.map_err(|mismatch| format!("the control log: {mismatch}"))?;
+        self.storage.log.restart(replay.end, &first_frame);
+        if let Some(shorter) = control.compacted() {
+            self.storage.log.replace(shorter);
+        }
+        Ok(control)
     }
 
     fn wake(&self, core: usize) -> Wake {
@@ -126,10 +144,30 @@ impl Machine {
         (0..u64::BITS as usize).filter(move |core| woken >> core & 1 == 1)
     }
 
-    /// The process ends in the middle of what it does.
-    pub(super) fn crash(&mut self, random: &mut Random) {
-        self.cores.clear();
-        self.take_woken().for_each(drop);
-        self.log.tear(random);
+    /// A core's work on files is done.
+    pub(super) fn tell_done(&mut self, core: usize, done: JobDone) {
+        if let Some(mailboxes) = &self.mailboxes {
+            mailboxes.send(core, Mail::JobDone(done));
+        }
     }
+
+    /// The process ends in the middle of what it does.
+    pub(super) fn end(&mut self, how: End, random: &mut Random) {
+        self.cores.clear();
+        self.mailboxes = None;
+        self.take_woken().for_each(drop);
+        self.storage.end(how, random);
+    }
+}
+
+/// Which partitions of the offsets topic each core leads.
+fn led(views: &Views, cores: usize) -> Vec<Vec<i32>> {
+    let guard = pin();
+    let mut led = vec![Vec::new(); cores];
+    if let Some(offsets) = &views.table(&guard).offsets {
+        for (partition, leader) in offsets.leaders.iter().enumerate() {
+            led[leader.index()].push(partition as i32);
+        }
+    }
+    led
 }

@@ -54,6 +54,8 @@ pub(super) struct Model {
     cluster: Cluster,
     /// Parked requests by when they must be answered: deadline, connection, place.
     deadlines: BTreeSet<(u64, u64, Place)>,
+    /// Cores that may still read what a former run has left, a bit each.
+    loading: u64,
     next_id: u64,
     /// Groups without members or offsets may have gone.
     are_groups_swept: bool,
@@ -106,6 +108,7 @@ impl Model {
             groups: BTreeMap::new(),
             cluster: Cluster::default(),
             deadlines: BTreeSet::new(),
+            loading: 0,
             next_id: 1,
             are_groups_swept: false,
             faults: Vec::new(),
@@ -199,6 +202,9 @@ impl Model {
         let Some(promises) = open.promises else {
             return self.fault(format!("the reply to {} leaves, but there is none", open.asked.api.name()));
         };
+        if !promises.is_empty() {
+            self.trace.note(self.now, || format!("core {}  {connection}.{place}  its reply leaves", self.core));
+        }
         promises.into_iter().for_each(|promise| self.promise(promise));
     }
 
@@ -272,12 +278,16 @@ impl Model {
         self.groups.values_mut().for_each(|group| group.may_begin_again = true);
     }
 
-    /// A write of a core's journal was refused: what was not promised may be undone.
-    #[allow(dead_code)]
+    /// A write of the core's journal has failed: what was not promised may be undone.
     pub(super) fn write_failed(&mut self) {
-        for group in self.groups.values_mut() {
-            group.may_begin_again = true;
-            group.trails.values_mut().for_each(offsets::Trail::doubt);
+        let (core, first_node_id) = (self.core, self.first_node_id);
+        self.trace.note(self.now, || format!("core {core}  a write has failed"));
+        for (group_id, group) in &mut self.groups {
+            let owner = self.cluster.coordinator(group_id).map(|node_id| (node_id - first_node_id) as usize);
+            if owner.is_none_or(|owner| owner == core) {
+                group.may_begin_again = true;
+                group.trails.values_mut().for_each(offsets::Trail::write_failed);
+            }
         }
     }
 
@@ -286,6 +296,7 @@ impl Model {
         self.trace.note(self.now, || format!("crash, {}", if keeps { "what was promised stays" } else { "groups go" }));
         self.links.clear();
         self.deadlines.clear();
+        self.loading = u64::MAX;
         self.groups.values_mut().for_each(|group| group.crashed(keeps));
         self.cluster.crashed();
         if changes_cores {

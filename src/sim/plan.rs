@@ -2,6 +2,7 @@
 //! is left out of many worlds, so that the others have room.
 
 use super::random::Random;
+use crate::journal::store::Durability;
 
 /// A world to be made. Times are in milliseconds; a mean of `None` is never.
 #[derive(Clone, Debug)]
@@ -18,6 +19,10 @@ pub(super) struct Plan {
     pub(super) static_share: u64,
     /// Of a thousand members: they speak any mixture of versions, and not the newest.
     pub(super) mixed_versions_share: u64,
+    pub(super) journal_mode: Durability,
+    pub(super) segment_bytes: u64,
+    /// Of a thousand ends of the process: the power fails.
+    pub(super) power_failures: u64,
     pub(super) retention_minutes: i32,
     pub(super) retention_check_interval_ms: i64,
     /// How long evils last.
@@ -46,6 +51,7 @@ pub(super) struct Means {
     pub(super) jump_ms: Option<u64>,
     pub(super) freeze_ms: Option<u64>,
     pub(super) wall_jump_ms: Option<u64>,
+    pub(super) full_disk_ms: Option<u64>,
     /// A member ends, as it should or not, and another comes.
     pub(super) replace_member_ms: Option<u64>,
     pub(super) reconfigure_member_ms: Option<u64>,
@@ -60,10 +66,18 @@ impl Plan {
             jump_ms: sometimes(random, 200, 5_000, 20_000),
             freeze_ms: sometimes(random, 250, 3_000, 15_000),
             wall_jump_ms: sometimes(random, 200, 5_000, 15_000),
+            full_disk_ms: sometimes(random, 200, 3_000, 15_000),
             replace_member_ms: sometimes(random, 700, 500, 6_000),
             reconfigure_member_ms: sometimes(random, 300, 1_000, 8_000),
         };
+        let modes = [Durability::Fsync, Durability::Fsync, Durability::Fsync, Durability::Os, Durability::Memory];
+        let journal_mode = *random.pick(&modes);
+        // What the system was given and has not synced, only a process' end leaves.
+        let power_failures = if journal_mode == Durability::Fsync { *random.pick(&[0, 500, 1_000]) } else { 0 };
         Plan {
+            journal_mode,
+            segment_bytes: *random.pick(&[16 << 10, 64 << 10, 1 << 20]),
+            power_failures,
             cores: random.between(1, 4) as usize,
             offsets_partitions: random.between(1, 8) as i32,
             topics: (0..random.between(1, 3)).map(|_| random.between(1, 6) as i32).collect(),
@@ -80,7 +94,7 @@ impl Plan {
             strays: *random.pick(&[0, 1, 2, 4]),
             stray_pause_ms: *random.pick(&[20, 100, 500]),
             slow_writes: *random.pick(&[0, 20, 200]),
-            failing_writes: *random.pick(&[0, 0, 0, 20]),
+            failing_writes: *random.pick(&[0, 0, 0, 1, 10]),
             late_turns: *random.pick(&[0, 10, 100]),
             changes_cores: random.chance(100),
             mean,

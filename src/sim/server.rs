@@ -1,8 +1,6 @@
 //! One core of the simulated machine: the real shard, driven as `net` drives it, with the model looking on.
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::RawFd;
 
 use rustc_hash::FxHashMap;
 
@@ -16,20 +14,18 @@ use crate::shard::service::{
 };
 
 /// What comes in between two turns.
-#[derive(Debug)]
 pub(super) enum Incoming {
     Opened(u64, Session),
     Frame(u64, Vec<u8>),
     Closed(u64),
-    Synced(u64, io::Result<()>),
+    Written(u64, Result<(), WriteFailure>),
 }
 
 /// What a turn leaves behind.
-#[derive(Debug)]
 pub(super) enum Effect {
     Reply { connection: u64, frame: Vec<u8> },
     Close { connection: u64 },
-    Write { file: RawFd, offset: u64, data: Vec<u8>, token: u64 },
+    Write(FileWrite),
 }
 
 pub(super) struct Core {
@@ -49,6 +45,8 @@ struct Wires {
     durable: JournalPosition,
     /// Connections that may have something to do.
     touched: Vec<u64>,
+    /// Connections that the shard has not been told are gone.
+    gone: Vec<u64>,
     effects: Vec<Effect>,
 }
 
@@ -72,10 +70,9 @@ impl Core {
         self.shard.deadline_ms()
     }
 
-    /// One turn of the core.
-    pub(super) fn turn(&mut self, now: Now, model: &mut Model, breaks: &mut Breaks) -> Vec<Effect> {
+    /// One turn of the core; an error is its end.
+    pub(super) fn turn(&mut self, now: Now, model: &mut Model, breaks: &mut Breaks) -> std::io::Result<Vec<Effect>> {
         self.shard.begin(now);
-        let mut gone = Vec::new();
         for incoming in std::mem::take(&mut self.inbox) {
             match incoming {
                 Incoming::Opened(id, session) => {
@@ -90,24 +87,28 @@ impl Core {
                 Incoming::Closed(id) => {
                     if self.wires.conversations.remove(&id).is_some() {
                         model.closed(id);
-                        gone.push(id);
+                        self.wires.gone.push(id);
                     }
                 }
-                Incoming::Synced(token, result) => self.shard.written(token, result.map_err(WriteFailure::Sync)),
+                Incoming::Written(token, result) => self.shard.written(token, result),
             }
         }
         for round in 0.. {
             assert!(round < ROUNDS_MAX, "a turn does not end");
-            gone.drain(..).for_each(|id| self.shard.closed(ConnectionId(id)));
+            self.tell_gone();
             let mut desk = Desk { wires: &mut self.wires, model, breaks };
-            self.shard.turn(now, &mut desk).expect("memory is never damaged");
+            self.shard.turn(now, &mut desk)?;
             if !self.go_on(model, breaks) {
                 break;
             }
         }
-        self.wires.send(model, &mut gone);
-        gone.drain(..).for_each(|id| self.shard.closed(ConnectionId(id)));
-        std::mem::take(&mut self.wires.effects)
+        self.wires.send(model);
+        self.tell_gone();
+        Ok(std::mem::take(&mut self.wires.effects))
+    }
+
+    fn tell_gone(&mut self) {
+        self.wires.gone.drain(..).for_each(|id| self.shard.closed(ConnectionId(id)));
     }
 
     /// Executes what waited behind requests that were answered. False if there was nothing.
@@ -133,6 +134,7 @@ impl Core {
                     conversation.push(place, reply, JournalPosition::default());
                 }
                 Verdict::Durable(position) => {
+                    let position = breaks.bend_position(position);
                     model.executed(id, place, &frame, Outcome::Replied(&reply));
                     conversation.push(place, reply, position);
                     self.wires.waits.push_back((position, id));
@@ -156,7 +158,7 @@ impl Core {
 
 impl Wires {
     /// At the end of a turn: what may leave leaves, what is finished is closed.
-    fn send(&mut self, model: &mut Model, gone: &mut Vec<u64>) {
+    fn send(&mut self, model: &mut Model) {
         self.touched.sort_unstable();
         self.touched.dedup();
         for id in std::mem::take(&mut self.touched) {
@@ -168,7 +170,7 @@ impl Wires {
             if conversation.is_finished() {
                 self.conversations.remove(&id);
                 model.closed(id);
-                gone.push(id);
+                self.gone.push(id);
                 self.effects.push(Effect::Close { connection: id });
             }
         }
@@ -199,12 +201,21 @@ impl Network for Desk<'_> {
         }
     }
 
-    fn failed(&mut self, _: JournalPosition, _: JournalPosition) {
-        unreachable!("memory does not fail");
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
+        self.model.write_failed();
+        while let Some((wanted, id)) = self.wires.waits.pop_front_if(|(wanted, _)| *wanted <= through) {
+            if wanted <= after {
+                self.model.fault(format!("{wanted:?} was not released, though {after:?} is durable"));
+            }
+            if self.wires.conversations.remove(&id).is_some() {
+                self.model.closed(id);
+                self.wires.gone.push(id);
+                self.wires.effects.push(Effect::Close { connection: id });
+            }
+        }
     }
 
     fn write(&mut self, write: FileWrite) {
-        let FileWrite { file, offset, data, token, .. } = write;
-        self.wires.effects.push(Effect::Write { file, offset, data: data.to_vec(), token });
+        self.wires.effects.push(Effect::Write(write));
     }
 }

@@ -228,7 +228,7 @@ impl Stray {
         draft.write(&JoinGroupRequest {
             group_id: group_id.into(),
             session_timeout_ms: self.random.between(900, SESSION_TIMEOUT_MAX_MS as u64 + 1) as i32,
-            rebalance_timeout_ms: self.random.between(0, 15_000) as i32,
+            rebalance_timeout_ms: self.random.between(0, 6_000) as i32,
             member_id: member_id.into(),
             group_instance_id: instance.map(Into::into),
             protocol_type: "consumer".into(),

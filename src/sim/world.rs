@@ -12,13 +12,15 @@ use std::collections::BinaryHeap;
 use self::clients::Actor;
 use self::network::Connection;
 use super::breaks::{Break, Breaks};
-use super::machine::{CONTROL_LOG, Machine};
+use super::machine::Machine;
 use super::model::Model;
 use super::plan::Plan;
 use super::random::Random;
 use super::server::{Effect, Incoming};
+use super::storage::{Begun, End};
 use super::trace::Trace;
 use crate::clock::Now;
+use crate::journal::job::Job;
 
 /// What came of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub(super) struct World {
     /// The cores do nothing until then.
     frozen_until_us: u64,
     is_calm: bool,
-    /// The control log takes nothing any more.
+    /// Something on the disk has failed for good.
     has_failed_disk: bool,
 }
 
@@ -61,7 +63,6 @@ struct Scheduled {
     event: Event,
 }
 
-#[derive(Debug)]
 enum Event {
     /// A core's turn.
     Turn {
@@ -94,11 +95,19 @@ enum Event {
     Respawn {
         actor: usize,
     },
+    /// A write to a file ends.
     Written {
         incarnation: u64,
-        token: u64,
-        fails: bool,
+        core: usize,
+        write: Begun,
     },
+    /// Work on files that a core has asked for is done.
+    Job {
+        incarnation: u64,
+        core: usize,
+        job: Job,
+    },
+    FreeDisk,
     Evil(Evil),
     Start,
     Calm,
@@ -111,6 +120,7 @@ enum Evil {
     Jump,
     Freeze,
     WallJump,
+    FillDisk,
     ReplaceMember,
     ReconfigureMember,
 }
@@ -124,8 +134,8 @@ const LATE_TURN_MAX_US: u64 = 2_000_000;
 /// The longest that the disk takes.
 const SLOW_WRITE_MAX_US: u64 = 3_000_000;
 
-/// What a parked request may wait beyond its time: late turns, and the disk twice.
-const SLACK_MS: u64 = (2 * LATE_TURN_MAX_US + 2 * SLOW_WRITE_MAX_US) / 1_000;
+/// What a parked request may wait beyond its time: late turns, and the disk a few times.
+const SLACK_MS: u64 = (2 * LATE_TURN_MAX_US + 4 * SLOW_WRITE_MAX_US) / 1_000;
 
 impl World {
     pub(super) fn new(seed: u64, what: Option<Break>, trace_lines: usize) -> World {
@@ -210,13 +220,15 @@ impl World {
         match event {
             Event::Turn { incarnation, core } => self.turn(incarnation, core, at_us),
             Event::Open { connection } => self.open_at_server(connection),
-            Event::Frame { connection, frame } => self.to_core(connection, |id| Incoming::Frame(id, frame)),
-            Event::ClosedAtServer { connection } => self.to_core(connection, Incoming::Closed),
+            Event::Frame { connection, frame } => self.send_to_core(connection, |id| Incoming::Frame(id, frame)),
+            Event::ClosedAtServer { connection } => self.send_to_core(connection, Incoming::Closed),
             Event::Reply { connection, frame } => self.reply_at_client(connection, &frame),
             Event::ClosedAtClient { connection } => self.closed_at_client(connection),
             Event::Act { actor } => self.act(actor, at_us),
             Event::Respawn { actor } => self.respawn(actor),
-            Event::Written { incarnation, token, fails } => self.written(incarnation, token, fails),
+            Event::Written { incarnation, core, write } => self.written(incarnation, core, write),
+            Event::Job { incarnation, core, job } => self.run_job(incarnation, core, job),
+            Event::FreeDisk => self.machine.storage.set_full(false),
             Event::Evil(evil) => self.evil(evil),
             Event::Start => self.start(),
             Event::Calm => self.become_calm(),
@@ -255,10 +267,7 @@ impl World {
     }
 
     fn turn(&mut self, incarnation: u64, core: usize, at_us: u64) {
-        let is_due = self.machine.is_up()
-            && incarnation == self.machine.incarnation
-            && self.machine.cores[core].turn_at_us == Some(at_us);
-        if !is_due {
+        if !self.is_running(incarnation) || self.machine.cores[core].turn_at_us != Some(at_us) {
             return;
         }
         self.machine.cores[core].turn_at_us = None;
@@ -269,7 +278,19 @@ impl World {
         self.model.turn_begins(core, now);
         let effects = self.machine.cores[core].turn(now, &mut self.model, &mut self.breaks);
         self.model.turn_ended();
-        effects.into_iter().for_each(|effect| self.take_effect(effect));
+        let effects = match effects {
+            Ok(effects) => effects,
+            Err(_) if self.ends_without_power() => return,
+            Err(error) => return self.model.fault(format!("core {core} ends: {error}")),
+        };
+        effects.into_iter().for_each(|effect| self.take_effect(core, effect));
+        for (core, job) in self.machine.storage.take_jobs() {
+            let took_us = self.disk_us();
+            self.after(took_us, Event::Job { incarnation, core, job });
+        }
+        if self.ends_without_power() {
+            return;
+        }
         for woken in self.machine.take_woken() {
             self.wake_core(woken);
         }
@@ -279,40 +300,73 @@ impl World {
         }
     }
 
-    fn take_effect(&mut self, effect: Effect) {
+    fn take_effect(&mut self, core: usize, effect: Effect) {
         match effect {
             Effect::Reply { connection, frame } => self.reply(connection, frame),
             Effect::Close { connection } => self.close_from_server(connection),
-            Effect::Write { file, offset, data, token } => {
-                assert_eq!(file, CONTROL_LOG, "there is one file");
-                self.machine.log.begin(offset, data);
-                let is_slow = !self.is_calm && self.random.chance(self.plan.slow_writes);
-                let most_us = if is_slow { SLOW_WRITE_MAX_US } else { 5_000 };
-                let fails = !self.is_calm && self.random.chance(self.plan.failing_writes);
-                let took_us = self.random.between(100, most_us);
-                self.after(took_us, Event::Written { incarnation: self.machine.incarnation, token, fails });
+            Effect::Write(write) => {
+                let fails = self.fails_write();
+                let write = self.machine.storage.begin(write, fails);
+                let took_us = self.disk_us();
+                self.after(took_us, Event::Written { incarnation: self.machine.incarnation, core, write });
             }
         }
     }
 
-    fn written(&mut self, incarnation: u64, token: u64, fails: bool) {
-        if !self.machine.is_up() || incarnation != self.machine.incarnation {
+    /// How long the disk takes for something.
+    fn disk_us(&mut self) -> u64 {
+        let is_slow = !self.is_calm && self.random.chance(self.plan.slow_writes);
+        self.random.between(100, if is_slow { SLOW_WRITE_MAX_US } else { 5_000 })
+    }
+
+    fn fails_write(&mut self) -> bool {
+        let fails = !self.is_calm && self.random.chance(self.plan.failing_writes);
+        self.has_failed_disk |= fails;
+        fails
+    }
+
+    fn is_running(&self, incarnation: u64) -> bool {
+        self.machine.is_up() && incarnation == self.machine.incarnation
+    }
+
+    fn written(&mut self, incarnation: u64, core: usize, write: Begun) {
+        if !self.is_running(incarnation) {
             return;
         }
-        let result = if fails {
-            self.has_failed_disk = true;
-            self.machine.log.tear(&mut self.random);
-            Err(std::io::Error::from_raw_os_error(5))
-        } else {
-            if self.breaks.lies_of_sync() {
-                self.machine.log.lose();
-            } else {
-                self.machine.log.complete();
-            }
-            Ok(())
-        };
-        self.machine.cores[0].inbox.push(Incoming::Synced(token, result));
-        self.wake_core(0);
+        let (token, fails) = (write.token, self.fails_write());
+        let result = self.machine.storage.complete(write, fails, &mut self.breaks, &mut self.random);
+        if let Err(failure) = &result {
+            let now = self.now();
+            self.model.trace.note(now, || format!("core {core}  {failure}"));
+        }
+        if !self.ends_without_power() {
+            self.machine.cores[core].inbox.push(Incoming::Written(token, result));
+            self.wake_core(core);
+        }
+    }
+
+    /// Ends the process if the power has failed.
+    fn ends_without_power(&mut self) -> bool {
+        let is_off = self.machine.storage.is_off();
+        if is_off {
+            self.end_process(End::PowerFailure);
+        }
+        is_off
+    }
+
+    fn run_job(&mut self, incarnation: u64, core: usize, job: Job) {
+        if !self.is_running(incarnation) {
+            return;
+        }
+        if !self.is_calm && self.random.chance(self.plan.power_failures / 50) {
+            let steps = self.random.below(8);
+            self.machine.storage.fail_power_after(steps);
+        }
+        let done = self.machine.storage.run(job);
+        if !self.ends_without_power() {
+            self.machine.tell_done(core, done);
+            self.wake_core(core);
+        }
     }
 
     fn start(&mut self) {
@@ -322,8 +376,16 @@ impl World {
         }
         let now = self.now();
         self.model.trace.note(now, || format!("start with {cores} cores"));
-        self.machine.start(cores, now, &self.breaks, &mut self.random);
         self.has_failed_disk = false;
+        match self.machine.start(cores, now, &mut self.breaks, &mut self.random) {
+            Ok(()) => {}
+            // Its owner makes room, and tries again.
+            Err(_) if self.machine.storage.is_full => {
+                self.machine.end(End::Killed, &mut self.random);
+                return self.after(1_000_000, Event::Start);
+            }
+            Err(what) => return self.model.fault(what),
+        }
         (0..cores).for_each(|core| self.wake_core(core));
     }
 }

@@ -146,8 +146,7 @@ mod tests {
                 Kind::Boolean => Value::Boolean(key.default != "true"),
                 Kind::Text => Value::Text("other".into()),
                 Kind::Word(words) => {
-                    let other = words.iter().find(|word| **word != key.default).expect("there is a choice");
-                    Value::Text(other.to_string())
+                    Value::Text((*words.iter().find(|word| **word != key.default).expect("a choice")).into())
                 }
                 Kind::List { .. } | Kind::Words(_) => Value::List(vec!["other".into()]),
             };

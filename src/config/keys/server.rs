@@ -105,6 +105,14 @@ pub(super) static KEYS: &[Key] = &[
          (kept nowhere).",
     )
     .sets(|settings, value| settings.journal_mode = Durability::of_name(value.text())),
+    int(
+        "rallypoint.journal.segment.bytes",
+        "16777216",
+        65_536,
+        1 << 30,
+        "Size of the files that the journal is written to, for each core; snapshots keep it at about five of them.",
+    )
+    .sets(|settings, value| settings.journal_segment_bytes = value.size() as u64),
     // Topics.
     key(
         "rallypoint.topics",

@@ -67,7 +67,7 @@ fn plan(shard: &Shard, context: &RequestContext<'_>, request: &FetchRequest<'_>)
     let topics = request.topics.iter().filter(|topic| !topic.partitions.is_empty());
     Fetch {
         version: context.version.number,
-        correlation_id: context.correlation_id,
+        correlation_id: context.correlation_id(),
         listener: context.session.listener,
         min_bytes: at_least_zero(request.min_bytes).min(max_bytes),
         max_bytes,

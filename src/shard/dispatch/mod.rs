@@ -29,12 +29,13 @@ use super::service::{ConnectionId, OVERSIZED_REPLY, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
 pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
+pub(super) use offset_commit::JudgedCommit;
 pub(super) use sync_group::write_parked as write_synced;
 
 use crate::limits::REQUEST_OF_ROWS_MAX_BYTES;
 use crate::metrics::CoreMetrics;
 use crate::wire::versions;
-use crate::wire::{ApiKey, Cursor, FrameStart, Malformed, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
+use crate::wire::{ApiKey, Cursor, FrameStart, HeaderView, Malformed, Prefix, ResponseHeader, Wire, Writer};
 
 /// Executes one request frame and appends its reply frame.
 pub(super) fn request(
@@ -123,21 +124,15 @@ fn execute(
     replies: &mut Vec<u8>,
 ) -> Result<Verdict, Malformed> {
     let mut body = Cursor::new(frame);
-    let header = RequestHeader::read(&mut body, api.request_header_version(version))?;
+    let header = HeaderView::read(&mut body, api.request_header_version(version))?;
+    let correlation_id = header.prefix.correlation_id();
     if api == ApiKey::ApiVersions {
-        return api_versions::handle(shard, session, version, header.correlation_id, &mut body, replies);
+        return api_versions::handle(shard, session, version, correlation_id, &mut body, replies);
     }
-    let context = RequestContext {
-        connection,
-        session,
-        client_id: header.client_id,
-        version: api.version(version),
-        correlation_id: header.correlation_id,
-        now: shard.now,
-    };
+    let context = RequestContext { connection, session, header, version: api.version(version), now: shard.now };
     let mut writer = Writer::new(replies);
     let start = writer.begin_frame();
-    ResponseHeader { correlation_id: header.correlation_id }.write(&mut writer, api.response_header_version(version));
+    ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
     let body_start = writer.position();
     let verdict = handle(shard, api, &context, &mut body, &mut writer);
     match verdict {

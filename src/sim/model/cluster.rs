@@ -34,7 +34,8 @@ impl Cluster {
     }
 
     /// Metadata, or the answer of a creation, tells of a topic. `id` is zero and `partitions` 0 if the version does not tell.
-    pub(super) fn told_topic(&mut self, name: &str, id: Uuid, partitions: usize) -> Result<(), String> {
+    /// `is_now`: it is there; otherwise it was there once, and may have been deleted since.
+    pub(super) fn told_topic(&mut self, name: &str, id: Uuid, partitions: usize, is_now: bool) -> Result<(), String> {
         if self.gone.contains(&id) {
             return Err(format!("topic {name} has the id {id} of a topic that was deleted"));
         }
@@ -45,7 +46,7 @@ impl Cluster {
         }
         let may_go = self.may_go(name);
         let Some(known) = self.topics.get_mut(name) else {
-            self.topics.insert(name.into(), Topic { id, partitions, may_go: false });
+            self.topics.insert(name.into(), Topic { id, partitions, may_go: !is_now });
             return Ok(());
         };
         let has_other_id = !(id.is_zero() || known.id.is_zero() || known.id == id);
@@ -60,7 +61,7 @@ impl Cluster {
             self.gone.insert(known.id);
         }
         if has_other_id || has_other_size {
-            *known = Topic { id, partitions, may_go: false };
+            *known = Topic { id, partitions, may_go: !is_now };
         }
         if known.id.is_zero() {
             known.id = id;

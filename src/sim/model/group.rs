@@ -23,6 +23,8 @@ pub(super) struct Group {
     pub(super) member_ids: BTreeSet<String>,
     /// The static members behind member ids.
     instances: BTreeMap<String, String>,
+    /// Of all static members that have ever asked to join.
+    instance_ids: BTreeSet<String>,
     /// What was proposed under each member id.
     proposals: BTreeMap<String, BTreeSet<(String, Vec<u8>)>>,
     /// How long each member may be silent.
@@ -75,21 +77,25 @@ pub(super) struct Joined {
 const NEW_GENERATION_MAX: i32 = 3;
 
 impl Group {
-    /// Whether two member ids stand for the same member.
-    fn are_same(&self, one: &str, other: &str) -> bool {
-        let instance = |id: &str| self.instances.get(id);
-        one == other || instance(one).is_some() && instance(one) == instance(other)
+    /// The static member behind a member id, if it is one's.
+    fn instance<'a>(&'a self, member_id: &'a str) -> Option<&'a str> {
+        if let Some(instance) = self.instances.get(member_id) {
+            return Some(instance);
+        }
+        // Of an id that nobody was told only its form tells: Kafka makes it of the instance id, a dash and 36 characters.
+        let by_form = member_id.get(..member_id.len().checked_sub(37)?)?;
+        self.instance_ids.contains(by_form).then_some(by_form)
     }
 
-    /// Whether the first, whose id nobody may have been told, could be the second under an older id.
-    fn may_be_same(&self, older: &str, newer: &str) -> bool {
-        let is_static = self.instances.contains_key(newer);
-        self.are_same(older, newer) || is_static && !self.member_ids.contains(older)
+    /// Whether two member ids stand for the same member.
+    fn are_same(&self, one: &str, other: &str) -> bool {
+        one == other || self.instance(one).is_some() && self.instance(one) == self.instance(other)
     }
 
     /// A JoinGroup was executed, whatever comes of it.
     pub(super) fn join_asked(&mut self, join: &Join) {
         self.rebalance_timeout_ms = self.rebalance_timeout_ms.max(i64::from(join.rebalance_timeout_ms));
+        self.instance_ids.extend(join.instance.clone());
         if !join.member_id.is_empty() {
             self.standings.remove(&join.member_id);
             self.note_proposals(&join.member_id, join);
@@ -110,14 +116,14 @@ impl Group {
         is_new.then_some(()).ok_or_else(|| format!("the member id {member_id} was given twice"))
     }
 
-    /// A JoinGroup has succeeded. What does not fit may be of another group of the same name.
-    pub(super) fn joined(&mut self, join: &Join, joined: &Joined) -> Result<(), String> {
+    /// A JoinGroup has succeeded. What does not fit may be of another group of the same name; says why it is.
+    pub(super) fn joined(&mut self, join: &Join, joined: &Joined) -> Result<Option<String>, String> {
         match self.join(join, joined) {
-            Err(_) if self.may_begin_again && joined.generation_id <= NEW_GENERATION_MAX => {
+            Err(why) if self.may_begin_again && joined.generation_id <= NEW_GENERATION_MAX => {
                 self.new_life();
-                self.join(join, joined)
+                self.join(join, joined).map(|()| Some(why))
             }
-            other => other,
+            other => other.map(|()| None),
         }
     }
 
@@ -138,11 +144,7 @@ impl Group {
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
-        if self
-            .generations
-            .get(&id)
-            .is_some_and(|known| known.is_doubtful && !self.are_same(&known.leader, &joined.leader))
-        {
+        if self.generations.get(&id).is_some_and(|known| known.is_doubtful) && self.check_told(joined).is_err() {
             self.generations.remove(&id);
         }
         self.generations.entry(id).or_insert_with(|| Generation {
@@ -184,7 +186,7 @@ impl Group {
         {
             return Err(format!("generation {id} is of type {one} and {other}"));
         }
-        let is_it = |other: &String| self.may_be_same(other, member_id);
+        let is_it = |other: &String| self.are_same(other, member_id);
         if known.members.as_ref().is_some_and(|members| !members.iter().any(is_it)) {
             return Err(format!("{member_id} is in generation {id}, but its leader was not told"));
         }
@@ -233,7 +235,7 @@ impl Group {
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
     pub(super) fn sync_taken(&mut self, sync: &Sync) {
         let Some(known) = self.generations.get(&sync.speaker.generation_id) else { return };
-        if self.may_be_same(&known.leader, &sync.speaker.member_id)
+        if self.are_same(&known.leader, &sync.speaker.member_id)
             && let Some(known) = self.generations.get_mut(&sync.speaker.generation_id)
         {
             known.deals.push(sync.assignments.clone());
@@ -248,7 +250,7 @@ impl Group {
         }
         let Some(known) = self.generations.get(&id) else { return Ok(()) };
         let shares = |deal: &[(String, Vec<u8>)]| {
-            let rows = deal.iter().filter(|(id, _)| self.may_be_same(id, &speaker.member_id));
+            let rows = deal.iter().filter(|(id, _)| self.are_same(id, &speaker.member_id));
             let mut shares: Vec<Vec<u8>> = rows.map(|(_, bytes)| bytes.clone()).collect();
             if !deal.iter().any(|(id, _)| self.are_same(id, &speaker.member_id)) {
                 shares.push(Vec::new());
@@ -267,7 +269,7 @@ impl Group {
 
     /// A member that has synced was told that all is well.
     pub(super) fn is_well(&mut self, speaker: &Speaker, has_synced: bool, now_ms: u64) {
-        let is_dynamic = speaker.instance.is_none() && !self.instances.contains_key(&speaker.member_id);
+        let is_dynamic = speaker.instance.is_none() && self.instance(&speaker.member_id).is_none();
         let is_there = is_dynamic && !self.departed.contains(&speaker.member_id);
         if is_there && (has_synced || self.standings.contains_key(&speaker.member_id)) {
             let standing = Standing { generation_id: speaker.generation_id, well_at_ms: now_ms };
@@ -309,6 +311,6 @@ impl Group {
         self.generations.values_mut().for_each(|known| known.told.clear());
         self.generations.iter_mut().for_each(|(id, known)| known.is_doubtful |= *id > promised);
         (self.told, self.told_before) = (promised, promised);
-        self.trails.values_mut().for_each(Trail::doubt);
+        self.trails.values_mut().for_each(Trail::crashed);
     }
 }

@@ -86,7 +86,11 @@ impl Model {
     }
 
     /// The coordinator of a group answers for it, and nobody else.
-    fn check_route(&self, group_id: &str, error: ErrorCode) -> Result<(), String> {
+    fn check_route(&mut self, group_id: &str, error: ErrorCode) -> Result<(), String> {
+        let is_loading = matches!(error, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR);
+        if !is_loading && !BEFORE_THE_GROUP.contains(&error) {
+            self.loading &= !(1 << self.core);
+        }
         let Some(owner) = self.owner(group_id) else { return Ok(()) };
         let (core, is_owner) = (self.core, owner == self.core);
         match error {
@@ -122,12 +126,20 @@ impl Model {
             member_id: response.member_id.to_string(),
             members: members.collect(),
         };
-        group.joined(join, &joined).map(|()| NOTHING)
+        let begins_again = group.joined(join, &joined)?;
+        if let Some(why) = begins_again {
+            self.trace.note(self.now, || format!("{:?} is another group: {why}", join.group_id));
+        }
+        Ok(NOTHING)
     }
 
     fn judge_sync(&mut self, speaker: &Speaker, was_parked: bool, response: &SyncGroupResponse<'_>) -> Judged {
         let error = ErrorCode(response.error_code);
+        let was_loading = self.loading;
         self.check_route(&speaker.group_id, error)?;
+        if error == ErrorCode::REBALANCE_IN_PROGRESS {
+            self.loading = was_loading;
+        }
         if !error.is_none() {
             return Ok(NOTHING);
         }
@@ -144,6 +156,10 @@ impl Model {
 
     fn judge_heartbeat(&mut self, speaker: &Speaker, response: &HeartbeatResponse) -> Judged {
         let error = ErrorCode(response.error_code);
+        // Kafka's coordinator says to every heartbeat that all is well while it loads.
+        if error.is_none() && self.loading >> self.core & 1 == 1 {
+            return Ok(NOTHING);
+        }
         self.check_route(&speaker.group_id, error)?;
         let now_ms = self.now.monotonic_ms;
         let group = self.group(&speaker.group_id);
@@ -359,7 +375,7 @@ impl Model {
         for row in response.topics.iter() {
             let Some(name) = row.name.as_deref() else { continue };
             match ErrorCode(row.error_code) {
-                ErrorCode::NONE => self.cluster.told_topic(name, row.topic_id, row.partitions.len())?,
+                ErrorCode::NONE => self.cluster.told_topic(name, row.topic_id, row.partitions.len(), true)?,
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => self.cluster.told_absent(name)?,
                 _ => {}
             }
@@ -370,7 +386,7 @@ impl Model {
     fn judge_create_topics(&mut self, asked: &Asked, response: &CreateTopicsResponse<'_>) -> Judged {
         for row in response.topics.iter().filter(|row| row.error_code == 0) {
             let partitions = if asked.version >= 5 { row.num_partitions as usize } else { 0 };
-            self.cluster.told_topic(&row.name, row.topic_id, partitions)?;
+            self.cluster.told_topic(&row.name, row.topic_id, partitions, false)?;
         }
         Ok(NOTHING)
     }

@@ -38,19 +38,27 @@ pub(super) struct Shown {
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
     entries: Vec<(u64, Committed)>,
+    /// Deletions of what may not have been there: they may not have been written.
+    idle: Vec<u64>,
     /// The last one is what is there now. Otherwise a crash or a refused write lies behind, and it may be any of them.
     is_certain: bool,
     /// The topic may be gone, and the offset with it.
     may_vanish: bool,
+    /// Changes whose write has failed: undone, but a start may still find them, unless later ones were promised.
+    ghosts: Vec<(u64, Committed)>,
 }
 
 impl Trail {
     pub(super) fn new() -> Trail {
-        Trail { entries: vec![(0, None)], is_certain: true, may_vanish: false }
+        Trail { entries: vec![(0, None)], idle: Vec::new(), is_certain: true, may_vanish: false, ghosts: Vec::new() }
     }
 
     /// A change was executed.
     pub(super) fn push(&mut self, id: u64, value: Committed) {
+        let was_there = self.is_certain && self.entries.last().is_some_and(|(_, value)| value.is_some());
+        if value.is_none() && !was_there {
+            self.idle.push(id);
+        }
         self.entries.push((id, value));
         self.is_certain = true;
         self.may_vanish = false;
@@ -66,10 +74,20 @@ impl Trail {
         if let Some(at) = self.entries.iter().position(|entry| entry.0 == id) {
             self.entries.drain(..at);
         }
+        if !self.idle.contains(&id) {
+            self.ghosts.retain(|ghost| ghost.0 > id);
+        }
     }
 
-    /// The process has ended, or a write was refused: what was not promised may be there or not.
-    pub(super) fn doubt(&mut self) {
+    /// A write has failed: what was not promised may be undone.
+    pub(super) fn write_failed(&mut self) {
+        self.ghosts.extend_from_slice(&self.entries[1..]);
+        self.is_certain = self.is_certain && self.entries.len() == 1;
+    }
+
+    /// The process has ended: what was not promised may be there or not.
+    pub(super) fn crashed(&mut self) {
+        self.entries.append(&mut self.ghosts);
         self.is_certain = self.is_certain && self.entries.len() == 1;
     }
 
@@ -143,13 +161,32 @@ mod tests {
         let mut trail = Trail::new();
         (1..=4).for_each(|id| trail.push(id, value(id as i64)));
         trail.promise(2);
-        trail.doubt();
+        trail.crashed();
         assert_eq!(may_show(&trail, &[-1, 1, 2, 3, 4]), [2, 3, 4]);
         trail.promise_shown(&shown(3), trail.shows(&shown(3), 0).expect("it may"));
         assert_eq!(may_show(&trail, &[2, 3, 4]), [3]);
         trail.push(5, value(9));
-        trail.doubt();
+        trail.crashed();
         assert_eq!(may_show(&trail, &[2, 3, 4, 9]), [3, 9]);
+    }
+
+    #[test]
+    fn what_has_failed_is_undone_and_may_come_back_with_a_crash() {
+        let mut trail = Trail::new();
+        trail.push(1, value(1));
+        trail.promise(1);
+        trail.push(2, value(2));
+        trail.write_failed();
+        assert_eq!(may_show(&trail, &[-1, 1, 2]), [1, 2]);
+        trail.promise_shown(&shown(1), trail.shows(&shown(1), 0).expect("it may"));
+        assert_eq!(may_show(&trail, &[-1, 1, 2]), [1]);
+        let mut later = trail.clone();
+        trail.crashed();
+        assert_eq!(may_show(&trail, &[-1, 1, 2]), [1, 2]);
+        later.push(3, value(3));
+        later.promise(3);
+        later.crashed();
+        assert_eq!(may_show(&later, &[1, 2, 3]), [3]);
     }
 
     #[test]
@@ -157,7 +194,7 @@ mod tests {
         let mut trail = Trail::new();
         trail.push(1, value(1));
         trail.promise(1);
-        trail.doubt();
+        trail.crashed();
         assert_eq!(may_show(&trail, &[-1, 1]), [1]);
     }
 }

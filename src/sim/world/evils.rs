@@ -2,6 +2,8 @@
 
 use super::clients::Role;
 use super::{Event, Evil, World};
+use crate::journal::store::Durability;
+use crate::sim::storage::End;
 
 impl World {
     pub(super) fn begin_evils(&mut self) {
@@ -11,6 +13,7 @@ impl World {
             Evil::Jump,
             Evil::Freeze,
             Evil::WallJump,
+            Evil::FillDisk,
             Evil::ReplaceMember,
             Evil::ReconfigureMember,
         ];
@@ -25,6 +28,7 @@ impl World {
             Evil::Jump => mean.jump_ms,
             Evil::Freeze => mean.freeze_ms,
             Evil::WallJump => mean.wall_jump_ms,
+            Evil::FillDisk => mean.full_disk_ms,
             Evil::ReplaceMember => mean.replace_member_ms,
             Evil::ReconfigureMember => mean.reconfigure_member_ms,
         };
@@ -46,6 +50,7 @@ impl World {
             Evil::Jump => self.jump(),
             Evil::Freeze => self.freeze(),
             Evil::WallJump => self.wall_jump(),
+            Evil::FillDisk => self.fill_disk(),
             Evil::ReplaceMember => self.replace_member(),
             Evil::ReconfigureMember => self.reconfigure_member(),
         }
@@ -62,14 +67,27 @@ impl World {
     }
 
     fn crash(&mut self) {
+        let fails = self.random.chance(self.plan.power_failures);
+        self.end_process(if fails { End::PowerFailure } else { End::Killed });
+    }
+
+    /// The process ends, and another one will start.
+    pub(super) fn end_process(&mut self, how: End) {
         if !self.machine.is_up() {
             return;
         }
-        self.machine.crash(&mut self.random);
-        self.model.crashed(false, self.plan.changes_cores);
+        self.machine.end(how, &mut self.random);
+        let keeps = self.plan.journal_mode != Durability::Memory;
+        self.model.crashed(keeps, self.plan.changes_cores);
         self.cut_all();
         let pause_us = self.random.between(10_000, 5_000_000);
         self.after(pause_us, Event::Start);
+    }
+
+    fn fill_disk(&mut self) {
+        self.machine.storage.set_full(true);
+        let pause_us = self.random.between(100_000, 8_000_000);
+        self.after(pause_us, Event::FreeDisk);
     }
 
     /// Everybody sleeps for a while, as when the machine is suspended.
@@ -129,9 +147,10 @@ impl World {
     pub(super) fn become_calm(&mut self) {
         let now = self.now();
         self.model.trace.note(now, || "calm".into());
+        self.is_calm = true;
+        self.machine.storage.set_full(false);
         if self.has_failed_disk {
             self.crash();
         }
-        self.is_calm = true;
     }
 }
