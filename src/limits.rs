@@ -21,17 +21,17 @@ pub const QUEUED_REQUESTS_MAX_BYTES: usize = 1 << 30;
 
 /// Reply bytes that the peers of one core may leave unread, all together. Above it, the connection is closed that has
 /// kept most waiting for longest.
-pub const UNREAD_REPLIES_MAX_BYTES: usize = 512 << 20;
+pub const UNREAD_REPLIES_MAX_BYTES: usize = 256 << 20;
 
 /// The largest request that names topics, partitions or groups one by one, which is every request but JoinGroup, SyncGroup and
 /// Produce. A larger one closes its connection.
-pub const REQUEST_OF_ROWS_MAX_BYTES: usize = 8 << 20;
+pub const REQUEST_OF_ROWS_MAX_BYTES: usize = 4 << 20;
 
 /// Topics that one Metadata may name; more are answered INVALID_REQUEST.
 pub const METADATA_TOPICS_MAX: usize = 100_000;
 
 /// The largest reply; a request whose reply would be larger closes its connection.
-pub const RESPONSE_MAX_BYTES: usize = 256 << 20;
+pub const RESPONSE_MAX_BYTES: usize = 128 << 20;
 
 /// A reply that makes no progress for this long ends its connection, in milliseconds.
 pub const SEND_STALL_MAX_MS: u64 = 30_000;

@@ -18,7 +18,7 @@ use rallypoint::wire::api_versions::ApiVersionsRequest;
 use rallypoint::wire::heartbeat::HeartbeatResponse;
 use rallypoint::wire::join_group::JoinGroupResponse;
 
-const LOADED: Duration = Duration::from_millis(1_500);
+const LOADED: Duration = Duration::from_millis(1_000);
 
 fn api_versions() -> Vec<u8> {
     frame(ApiKey::ApiVersions, 0, &ApiVersionsRequest::default())

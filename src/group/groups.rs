@@ -94,6 +94,11 @@ impl Groups {
         self.len() == 0
     }
 
+    /// The memory that they take, roughly.
+    pub fn bytes(&self) -> usize {
+        self.core.memory.used_bytes()
+    }
+
     /// How much there is of everything; kept up to date with each change, so this costs nothing.
     pub fn census(&self) -> Census {
         Census { groups: self.len(), members: self.core.members, offsets: self.core.committed_offsets }

@@ -45,7 +45,7 @@ impl Memory {
         bytes == 0 || self.used_bytes.saturating_add(bytes) <= self.max_bytes
     }
 
-    #[cfg(test)]
+    /// What is taken.
     pub(super) fn used_bytes(&self) -> usize {
         self.used_bytes
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use hashbrown::HashTable;
 
-use super::index;
+use super::index::{self, SCAN_MAX};
 
 /// The names that a core knows. Those that nobody uses any more are dropped now and then.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct ProtocolList {
     names: Box<[Rc<str>]>,
     /// Places whose name stands at an earlier place too, lowest first; seldom any.
     repeated: Box<[u32]>,
+    /// Where the names are, rising; empty for a short list.
+    addresses: Box<[usize]>,
     bytes: usize,
 }
 
@@ -63,7 +65,12 @@ impl Names {
         let repeated = (0u32..).zip(&names).filter(|(_, name)| !seen.insert(Rc::as_ptr(name))).map(|(at, _)| at);
         let repeated = repeated.collect();
         let bytes = names.iter().map(|name| name.len()).sum();
-        let new = Rc::new(ProtocolList { names, repeated, bytes });
+        let mut addresses: Box<[usize]> = match names.len() {
+            ..=SCAN_MAX => Box::default(),
+            _ => names.iter().map(address).collect(),
+        };
+        addresses.sort_unstable();
+        let new = Rc::new(ProtocolList { names, repeated, addresses, bytes });
         let seed = self.seed;
         self.lists.insert_unique(hash, new.clone(), |known| hash_of_list(seed, known.names.iter()));
         new
@@ -117,6 +124,14 @@ impl ProtocolList {
         (0u32..).zip(&self.names).filter(|(at, _)| self.repeated.binary_search(at).is_err()).map(|(_, name)| name)
     }
 
+    /// Whether a name stands in it, of which this is the one copy. Lists may be long and many, so no text is compared.
+    pub(super) fn has(&self, name: &Rc<str>) -> bool {
+        match self.names.len() {
+            ..=SCAN_MAX => self.names.iter().any(|known| Rc::ptr_eq(known, name)),
+            _ => self.addresses.binary_search(&address(name)).is_ok(),
+        }
+    }
+
     /// Where a name stands first.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| **known == *name)
@@ -127,6 +142,11 @@ impl ProtocolList {
         self.names.iter().all(|known| names.next().is_some_and(|name| **known == *name.as_ref()))
             && names.next().is_none()
     }
+}
+
+/// What tells names apart that are stored once.
+pub(super) fn address(name: &Rc<str>) -> usize {
+    Rc::as_ptr(name).cast::<u8>() as usize
 }
 
 fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
@@ -152,6 +172,17 @@ mod tests {
         assert!(!Rc::ptr_eq(&list, &names.protocol_list(["sticky", "range"].iter())));
         assert!(Rc::ptr_eq(&list.names()[0], &range));
         assert_eq!(names.len(), 4);
+    }
+
+    #[test]
+    fn names_are_found_in_short_and_in_long_lists() {
+        let mut names = Names::new(1);
+        for count in [1, SCAN_MAX, SCAN_MAX + 1, 500] {
+            let texts: Vec<String> = (0..count).map(|i| format!("name-{i}")).collect();
+            let list = names.protocol_list(texts.iter());
+            assert!(texts.iter().all(|text| list.has(&names.text(text))));
+            assert!(!list.has(&names.text("another")));
+        }
     }
 
     #[test]

@@ -149,6 +149,7 @@ impl Core {
     /// As `close`, but what the peer did not take is dropped, or the kernel would keep it for minutes.
     fn reset(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
+        connection.conversation.forget_replies();
         let _ = SockRef::from(&connection.socket).set_linger(Some(Duration::ZERO));
         self.close(key);
     }

@@ -190,6 +190,12 @@ impl Conversation {
         self.pending.clear();
     }
 
+    /// Drops the replies that are not being sent.
+    pub(super) fn forget_replies(&mut self) {
+        self.output = Vec::new();
+        self.held = None;
+    }
+
     /// Bytes that were received and are kept.
     pub(super) fn kept_bytes(&self) -> usize {
         self.pending.len()

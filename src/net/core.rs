@@ -11,6 +11,7 @@ use super::listener::ListeningSocket;
 use super::pool::Pool;
 use super::quota::Quota;
 use super::table::Table;
+use super::trim::Tide;
 use super::wheel::Wheel;
 use crate::clock::Now;
 use crate::limits;
@@ -77,6 +78,7 @@ pub(super) struct Core {
     pub(super) pool: Pool,
     /// What all connections hold.
     pub(super) holdings: Holdings,
+    tide: Tide,
     /// Which turn this is.
     pub(super) turn_number: u32,
     /// Connections that were accepted and are not taken up yet, by listener.
@@ -108,6 +110,7 @@ impl Core {
         limits: NetworkLimits,
         quota: Arc<Quota>,
         counters: Arc<CoreMetrics>,
+        tide: Tide,
     ) -> Core {
         let listening = |(index, socket)| Listening { socket, index, is_armed: false };
         Core {
@@ -122,6 +125,7 @@ impl Core {
             now: clock::now(),
             pool: Pool::default(),
             holdings: Holdings::default(),
+            tide,
             turn_number: 0,
             arrivals: VecDeque::new(),
             dirty: Vec::new(),
@@ -153,14 +157,17 @@ impl Core {
     }
 
     /// Ends a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
-    /// that were given back.
-    pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>) {
+    /// that were given back. `service_bytes` is what the service holds.
+    pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>, service_bytes: usize) {
         self.send_all();
         self.ring.publish_buffers();
         self.rearm_starved();
         let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty();
         let at_once_ms = is_unfinished.then_some(self.now.monotonic_ms);
-        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).chain(at_once_ms).min();
+        let Holdings { kept_bytes, unsent_bytes } = self.holdings;
+        let trim_ms = self.tide.stands_at(service_bytes + kept_bytes + unsent_bytes, self.now.monotonic_ms);
+        let deadlines_ms = [self.deadline_ms(), service_deadline_ms, at_once_ms, trim_ms];
+        let deadline_ms = deadlines_ms.into_iter().flatten().min();
         self.ring.set_deadline(deadline_ms);
         self.counters.connections_open.set(self.table.len() as u64);
         self.counters.requests_parked.set(self.parked);

@@ -40,7 +40,7 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
         if core.has_stopped() {
             return Ok(service);
         }
-        core.finish_turn(service.deadline_ms());
+        core.finish_turn(service.deadline_ms(), service.held_bytes());
         sleeper.wait(&mut core.ring).await?;
     }
 }

@@ -41,9 +41,9 @@ impl Core {
         while self.holdings.unsent_bytes > self.limits.unread_replies_max_bytes {
             let now_ms = self.now.monotonic_ms;
             // What is read right now is not in the way, however large it is.
-            let waits = |connection: &Connection| match connection.holdings.unsent_bytes as u64 {
-                0 => 0,
-                bytes => bytes.saturating_mul(now_ms.saturating_sub(connection.progress_ms) + 1),
+            let waits = |connection: &Connection| {
+                let waited_ms = if connection.is_sending { now_ms.saturating_sub(connection.progress_ms) } else { 0 };
+                (connection.holdings.unsent_bytes as u64).saturating_mul(waited_ms + 1)
             };
             let Some((key, _)) = self.table.largest(waits) else { return };
             let (all, most) = (self.holdings.unsent_bytes, self.limits.unread_replies_max_bytes);

@@ -32,6 +32,7 @@ mod send;
 pub mod server;
 mod stop;
 mod table;
+mod trim;
 mod wheel;
 
 pub use clock::now;

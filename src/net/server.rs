@@ -13,6 +13,7 @@ use super::driver;
 use super::listener::{ListenError, ListeningSocket, bind_bootstrap, bind_own};
 use super::quota::Quota;
 use super::stop::Stop;
+use super::trim::{Tide, Trimmer};
 use crate::metrics::{CoreMetrics, Snapshot};
 use crate::preflight::{self, Report};
 use crate::ring::{Ring, RingSettings, Waker};
@@ -70,7 +71,10 @@ pub enum StartError {
     /// A port is taken or not ours.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A thread could not be made.
+    /// The thread that gives memory back could not be made.
+    #[error("a thread could not be started: {0}")]
+    Trimmer(io::Error),
+    /// A core's thread could not be made.
     #[error("core {core} could not be started: {error}")]
     Core {
         /// The index of the core.
@@ -119,6 +123,7 @@ where
     let least = settings.limits.request_max_bytes.saturating_mul(2);
     let share = (settings.limits.queued_requests_max_bytes / plans.len().max(1)).max(least);
     let limits = NetworkLimits { queued_requests_max_bytes: share, ..settings.limits };
+    let trimmer = Trimmer::start().map_err(StartError::Trimmer)?;
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
@@ -126,11 +131,11 @@ where
         server.counters.push(counters.clone());
         let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
         let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
-        let (make, patience) = (plan.service, settings.patience);
+        let (make, patience, tide) = (plan.service, settings.patience, Tide::new(trimmer.clone()));
         let body = async move || {
             let service = make(context.clone()).await?;
             let ring = patiently(patience, || Ring::new(ring, waker.clone()))?;
-            let core = Core::new(ring, listeners, limits, quota, counters);
+            let core = Core::new(ring, listeners, limits, quota, counters, tide);
             driver::run(core, service, context.stop).await.map(drop)
         };
         match spawn(core, plan.cpu, patience, stop.clone(), body) {

@@ -258,6 +258,10 @@ impl Service for Shard {
         let journal = self.journal.store().and_then(|store| store.deadline_ms());
         [self.groups.next_deadline_ms(), self.fetches.next_deadline_ms(), journal].into_iter().flatten().min()
     }
+
+    fn held_bytes(&self) -> usize {
+        self.groups.bytes()
+    }
 }
 
 #[cfg(test)]

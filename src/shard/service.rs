@@ -86,6 +86,11 @@ pub trait Service {
 
     /// When `turn` must be called at the latest, on the monotonic clock in milliseconds.
     fn deadline_ms(&self) -> Option<u64>;
+
+    /// Roughly how much memory it holds that may go again.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// A write to a file.

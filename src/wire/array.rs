@@ -43,11 +43,16 @@ impl Rows<'_, '_> {
     #[inline]
     pub fn push<'e, R: Wire<'e>>(&mut self, row: R) {
         debug_assert_eq!((self.element)(), std::any::type_name::<R>(), "the array's own element type");
-        // The rest of a frame that is too large is not written: it will be thrown away.
-        if !self.writer.is_full() {
+        if !self.is_full() {
             row.write(self.writer, self.version);
         }
         self.pushed += 1;
+    }
+
+    /// Whether the frame is too large already. The rest of it is not written, and need not be pushed: it will be thrown away.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.writer.is_full()
     }
 }
 
@@ -192,7 +197,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Array<'a, T> {
             Array::Each { len, each } => {
                 let mut rows = Rows { writer, version, pushed: 0, element: std::any::type_name::<T> };
                 each(&mut rows);
-                assert_eq!(rows.pushed, *len, "an array hands out as many elements as it says");
+                assert!(rows.pushed == *len || rows.is_full(), "an array hands out as many elements as it says");
             }
         }
     }

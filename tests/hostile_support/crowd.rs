@@ -1,7 +1,7 @@
 //! 64 connections that behave, and how long they wait for their answers.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,12 +27,15 @@ pub struct Latencies(Vec<Duration>);
 impl Crowd {
     /// Connects, founds the groups, and begins.
     pub fn start(server: &Server) -> Crowd {
+        // The members of an earlier crowd are still in their groups.
+        static CROWDS: AtomicUsize = AtomicUsize::new(0);
+        let crowd = CROWDS.fetch_add(1, Ordering::Relaxed);
         let address = server.address;
         let (is_over, latencies) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Latencies::default())));
         let (seen, into) = (is_over.clone(), latencies.clone());
         let mut clients: Vec<(Client, [Vec<u8>; 2])> = (0..CONNECTIONS)
             .map(|number| {
-                let group_id = format!("good-{number}");
+                let group_id = format!("good-{crowd}-{number}");
                 let request = FindCoordinatorRequest { key: (&*group_id).into(), ..Default::default() };
                 let mut client = Client::of_coordinator(address, &group_id);
                 let member = Member::found(&mut client, &group_id, 60_000);

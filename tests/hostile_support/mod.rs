@@ -44,9 +44,9 @@ pub struct Comparison {
 /// them, and asserts what should hold even on a machine that is busy with other things.
 pub fn compare<R>(server: &Server, name: &str, hostile: impl FnOnce() -> R) -> (R, Comparison) {
     let crowd = Crowd::start(server);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(100));
     crowd.take();
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(400));
     let quiet = crowd.take();
     let rss_before = server.rss_bytes();
     let peak = PeakRss::start(server);

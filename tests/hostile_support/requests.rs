@@ -6,6 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use rallypoint::wire::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use rallypoint::wire::heartbeat::HeartbeatRequest;
 use rallypoint::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use rallypoint::wire::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
 use rallypoint::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 use rallypoint::wire::{ApiKey, Array, Cursor, RequestHeader, ResponseHeader, Wire, Writer};
 
@@ -109,6 +112,33 @@ impl Client {
     }
 }
 
+/// Pipelines requests, and hands every reply frame over, in order.
+pub fn pump(client: &mut Client, requests: impl Iterator<Item = Vec<u8>> + Send, mut each: impl FnMut(Vec<u8>)) {
+    const BATCH_BYTES: usize = 64 << 10;
+    let (sent, replies) = std::sync::mpsc::channel();
+    let mut writer = Client(client.0.try_clone().expect("a descriptor"));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut batch = Vec::new();
+            let mut count = 0usize;
+            for request in requests {
+                batch.extend_from_slice(&request);
+                count += 1;
+                if batch.len() >= BATCH_BYTES {
+                    writer.send(&batch);
+                    let _ = sent.send(std::mem::take(&mut count));
+                    batch.clear();
+                }
+            }
+            writer.send(&batch);
+            let _ = sent.send(count);
+        });
+        for count in replies {
+            (0..count).for_each(|_| each(client.receive()));
+        }
+    });
+}
+
 /// A member that has joined a group.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -178,4 +208,27 @@ impl Join<'_> {
             ..JoinGroupRequest::default()
         }
     }
+}
+
+/// A commit from outside of the group, of one partition of topic `t`, that is kept for so long.
+pub fn commit_frame(group_id: &str, retention_time_ms: i64) -> Vec<u8> {
+    let partitions = [OffsetCommitRequestPartition { committed_offset: 1, ..Default::default() }];
+    let topics = [OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: Array::Items(&partitions),
+        ..OffsetCommitRequestTopic::default()
+    }];
+    let request = OffsetCommitRequest {
+        group_id: group_id.into(),
+        retention_time_ms,
+        topics: Array::Items(&topics),
+        ..OffsetCommitRequest::default()
+    };
+    frame(ApiKey::OffsetCommit, 4, &request)
+}
+
+pub fn commit_error(reply: &[u8]) -> i16 {
+    let response: OffsetCommitResponse<'_> = read(reply, ApiKey::OffsetCommit, 4);
+    let topic = response.topics.iter().next().expect("a topic");
+    topic.partitions.iter().next().expect("a partition").error_code
 }

@@ -1,7 +1,7 @@
 //! The server, as a process.
 
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ pub struct Server {
     child: Child,
     /// Where all cores accept.
     pub address: SocketAddr,
+    metrics: SocketAddr,
     log: Arc<Mutex<String>>,
     _data_dir: TempDir,
 }
@@ -41,6 +42,8 @@ impl Server {
         let mut command = Command::new(binary);
         command.args(["serve", "--cores", &cores.to_string(), "--listen", &address.to_string(), "--data-dir"]);
         command.arg(data_dir.path());
+        let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port(0)));
+        command.args(["--metrics", &metrics.to_string(), "--topic", "t:100"]);
         for (key, value) in PROPERTIES.iter().chain(properties) {
             command.args(["--set", &format!("{key}={value}")]);
         }
@@ -55,7 +58,7 @@ impl Server {
                 log.push('\n');
             }
         });
-        let mut server = Server { child, address, log, _data_dir: data_dir };
+        let mut server = Server { child, address, metrics, log, _data_dir: data_dir };
         let began = Instant::now();
         while !server.has_logged("ready: ") {
             if server.child.try_wait().expect("it can be asked").is_some() {
@@ -70,6 +73,16 @@ impl Server {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The sum of all rows of its page of metrics that begin so.
+    pub fn metric(&self, row: &str) -> f64 {
+        let mut stream = TcpStream::connect(self.metrics).expect("metrics are served");
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("a page");
+        let rows = page.lines().filter(|line| line.starts_with(row));
+        rows.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
     /// All that it has logged.

@@ -4,6 +4,7 @@ use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::group::core::{Purpose, Turn};
 use crate::group::memory::MEMBER_BYTES;
+use crate::group::names::Names;
 use crate::group::outcome::{JoinAnswer, MemberId, joined};
 use crate::group::profile::Profile;
 use crate::group::{Groups, Ticket};
@@ -113,7 +114,7 @@ impl ClassicGroup {
             self.expel(request.member_id, turn);
             return refuse(ErrorCode::GROUP_MAX_SIZE_REACHED, "");
         }
-        if !self.supports(request) {
+        if !self.supports(request, &turn.core.names) {
             return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, request.member_id);
         }
         let by_instance = || request.group_instance_id.and_then(|instance| self.members.find_instance(instance));
@@ -311,7 +312,7 @@ impl ClassicGroup {
     }
 
     /// Whether the group, as it is, can agree with a member on a protocol.
-    fn supports<'a, P, N>(&self, request: &JoinRequest<'a, P>) -> bool
+    fn supports<'a, P, N>(&self, request: &JoinRequest<'a, P>, names: &Names) -> bool
     where
         P: Iterator<Item = (N, &'a [u8])> + Clone,
         N: AsRef<str>,
@@ -321,7 +322,10 @@ impl ClassicGroup {
             return !request.protocol_type.is_empty() && protocols.next().is_some();
         }
         self.protocol_type.as_deref() == Some(request.protocol_type)
-            && protocols.any(|(name, _)| self.members.tally().is_candidate(name.as_ref()))
+            && protocols.any(|(name, _)| {
+                let tally = self.members.tally();
+                tally.is_empty() || names.known_text(name.as_ref()).is_some_and(|name| tally.is_candidate(&name))
+            })
     }
 }
 

@@ -1,13 +1,12 @@
 //! Which protocols the members of a group propose, counted as they come and go, so that neither a join nor the choice looks at
 //! every member. Members mostly propose the same list, and lists are counted, not members.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::group::index::SCAN_MAX;
-use crate::group::names::ProtocolList;
+use crate::group::names::{ProtocolList, address};
 
 /// The lists of protocols that members propose, and by how many members each.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub(super) enum Tally {
 pub(super) struct Wide {
     /// By the address of the list, of which there is one copy.
     lists: FxHashMap<usize, (Rc<ProtocolList>, u32)>,
-    /// By how many members each name is proposed. A tree: nobody can choose names that make it slow.
-    proposers: BTreeMap<Rc<str>, u32>,
+    /// By how many members each name is proposed; by the address of the name, of which there is one copy.
+    proposers: FxHashMap<usize, u32>,
     members: u32,
 }
 
@@ -75,12 +74,17 @@ impl Tally {
         }
     }
 
-    /// Whether every member proposes this name. True of any name if there are no members.
-    pub(super) fn is_candidate(&self, name: &str) -> bool {
+    /// Whether every member proposes this name, of which this is the one copy. True of any name if there are no members.
+    pub(super) fn is_candidate(&self, name: &Rc<str>) -> bool {
         match self {
-            Tally::Narrow(lists) => lists.iter().all(|(list, _)| list.place(name).is_some()),
-            Tally::Wide(wide) => wide.proposers.get(name).copied().unwrap_or(0) == wide.members,
+            Tally::Narrow(lists) => lists.iter().all(|(list, _)| list.has(name)),
+            Tally::Wide(wide) => wide.proposers.get(&address(name)).copied().unwrap_or(0) == wide.members,
         }
+    }
+
+    /// Whether there are no members.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Tally::Narrow(lists) if lists.is_empty())
     }
 
     /// The candidate that most members prefer to the other candidates. Kafka leaves open who wins a tie; here it is the first
@@ -116,23 +120,23 @@ impl Wide {
     fn add(&mut self, list: &Rc<ProtocolList>, members: u32) {
         self.lists.entry(Rc::as_ptr(list) as usize).or_insert_with(|| (list.clone(), 0)).1 += members;
         for name in list.distinct() {
-            *self.proposers.entry(name.clone()).or_insert(0) += members;
+            *self.proposers.entry(address(name)).or_insert(0) += members;
         }
         self.members += members;
     }
 
     fn remove(&mut self, list: &Rc<ProtocolList>) {
-        let address = Rc::as_ptr(list) as usize;
-        let voters = &mut self.lists.get_mut(&address).expect("the list is counted").1;
+        let at = Rc::as_ptr(list) as usize;
+        let voters = &mut self.lists.get_mut(&at).expect("the list is counted").1;
         *voters -= 1;
         if *voters == 0 {
-            self.lists.remove(&address);
+            self.lists.remove(&at);
         }
         for name in list.distinct() {
-            let proposers = self.proposers.get_mut(name).expect("the name is counted");
+            let proposers = self.proposers.get_mut(&address(name)).expect("the name is counted");
             *proposers -= 1;
             if *proposers == 0 {
-                self.proposers.remove(name);
+                self.proposers.remove(&address(name));
             }
         }
         self.members -= 1;
@@ -174,11 +178,12 @@ mod tests {
     fn only_what_all_propose_is_a_candidate() {
         let mut names = Names::new(1);
         let mut tally = tally(&mut names, &["a,b", "b,c"]);
-        assert!(tally.is_candidate("b") && !tally.is_candidate("a") && !tally.is_candidate("x"));
+        let [a, b, c, x] = ["a", "b", "c", "x"].map(|name| names.text(name));
+        assert!(tally.is_candidate(&b) && !tally.is_candidate(&a) && !tally.is_candidate(&x));
         tally.remove(&names.protocol_list("a,b".split(',')));
-        assert!(tally.is_candidate("b") && tally.is_candidate("c") && !tally.is_candidate("a"));
+        assert!(tally.is_candidate(&b) && tally.is_candidate(&c) && !tally.is_candidate(&a));
         tally.remove(&names.protocol_list("b,c".split(',')));
-        assert!(tally.is_candidate("x"));
+        assert!(tally.is_candidate(&x) && tally.is_empty());
         assert_eq!(tally.members(), 0);
     }
 
@@ -190,7 +195,7 @@ mod tests {
         assert!(matches!(wide, Tally::Wide(_)));
         wide.add(&names.protocol_list("all-too,all".split(',')));
         assert_eq!((wide.members(), wide.choose().as_deref()), (51, Some("all")));
-        assert!(wide.is_candidate("all-too") && !wide.is_candidate("own-1"));
+        assert!(wide.is_candidate(&names.text("all-too")) && !wide.is_candidate(&names.text("own-1")));
         wide.remove(&names.protocol_list("all-too,all".split(',')));
         for list in &lists[1..] {
             wide.remove(&names.protocol_list(list.split(',')));

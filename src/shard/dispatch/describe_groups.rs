@@ -30,6 +30,9 @@ pub(super) fn handle(
                     rows.push(refused(group_id, ErrorCode::GROUP_AUTHORIZATION_FAILED));
                 }
                 for group_id in request.groups.iter().filter(|group_id| is_allowed(group_id)) {
+                    if rows.is_full() {
+                        break;
+                    }
                     describe(shard, context, group_id, request.include_authorized_operations, rows);
                 }
             },

@@ -30,6 +30,9 @@ pub(super) fn handle(
         let are_settled = Cell::new(true);
         let each = |rows: &mut Rows<'_, '_>| {
             for group in request.groups.iter() {
+                if rows.is_full() {
+                    break;
+                }
                 let fetch = Fetch::of_group(shard, context, group);
                 fetch.write_group(rows);
                 are_settled.set(are_settled.get() && fetch.is_settled());

@@ -27,7 +27,7 @@ fn a_request_of_rows_at_its_limit_and_one_past_it() {
     let mut world = World::new(1, Settings::default());
     assert!(matches!(describe(&mut world, REQUEST_OF_ROWS_MAX_BYTES), Verdict::Answered));
     let Verdict::Close(reason) = describe(&mut world, REQUEST_OF_ROWS_MAX_BYTES + 1) else { panic!("a byte too many") };
-    assert_eq!(reason, "oversized DescribeGroups: 8388609 bytes, 8388608 allowed");
+    assert_eq!(reason, "oversized DescribeGroups: 4194305 bytes, 4194304 allowed");
 }
 
 #[test]
