@@ -35,13 +35,7 @@ impl Cluster {
 
     /// Metadata, or the answer of a creation, tells of a topic. `id` is zero and `partitions` 0 if the version does not tell.
     /// `is_now`: it is there; otherwise it was there once, and may have been deleted since.
-    pub(super) fn told_topic(
-        &mut self,
-        name: &str,
-        id: Uuid,
-        partitions: usize,
-        is_now: bool,
-    ) -> Result<(), String> {
+    pub(super) fn told_topic(&mut self, name: &str, id: Uuid, partitions: usize, is_now: bool) -> Result<(), String> {
         if self.gone.contains(&id) {
             return Err(format!("topic {name} has the id {id} of a topic that was deleted"));
         }
