@@ -1,6 +1,7 @@
 //! The command line of `rallypoint`.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -29,6 +30,8 @@ pub enum Command {
         /// With what it was built from and for.
         verbose: bool,
     },
+    /// Look after a journal.
+    Journal(JournalArguments),
     /// Simulate the server.
     Sim(SimArguments),
     /// Print a completion script.
@@ -79,6 +82,9 @@ enum Verb {
     /// List all properties, or show what `serve` with the same options would use
     Config(ConfigArguments),
 
+    /// Look after the journal of a data directory, while no server uses it
+    Journal(JournalArguments),
+
     /// Simulate the server's code with clients, a network and a disk that fail, and look whether it keeps its promises
     ///
     /// Each seed is a world of its own. A seed that fails prints one line that repeats it; the exit status is not 0 then.
@@ -111,6 +117,35 @@ struct ConfigArguments {
     arguments: ServeArguments,
 }
 
+/// What is to be done with which journal.
+#[derive(Args, Clone, Debug)]
+pub struct JournalArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub task: JournalTask,
+
+    /// Where the server keeps its state, as it was told
+    #[arg(long, value_name = "DIR", default_value = "./rallypoint-data", global = true)]
+    pub data_dir: PathBuf,
+}
+
+/// What can be done with a journal.
+#[derive(Subcommand, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalTask {
+    /// Read everything and say whether a server would start on it; changes nothing
+    ///
+    /// The exit status is 0 if it would, 1 if not.
+    Verify,
+
+    /// Write what can still be read into a new generation, and keep the old one beside it
+    ///
+    /// For a journal that `verify` calls not sound, when there is no better copy of it. Prints what is lost.
+    Repair,
+
+    /// Print every record that can be read, one a line, with the file and offset where it is
+    Dump,
+}
+
 /// Reads the command line of this process; on `--help` or a mistake it prints and ends the process.
 pub fn parse() -> Command {
     command(CommandLine::parse())
@@ -123,6 +158,7 @@ fn command(line: CommandLine) -> Command {
         Some(Verb::Check(arguments)) => Command::Check(arguments),
         Some(Verb::Config(config)) if config.list => Command::ListProperties(config.format),
         Some(Verb::Config(config)) => Command::ShowConfig { arguments: config.arguments, all: config.all },
+        Some(Verb::Journal(arguments)) => Command::Journal(arguments),
         Some(Verb::Sim(arguments)) => Command::Sim(arguments),
         Some(Verb::Completions { shell }) => Command::Completions(shell),
         None => CommandLine::command().error(clap::error::ErrorKind::MissingSubcommand, "what shall it do?").exit(),
@@ -175,6 +211,19 @@ mod tests {
         assert!(matches!(parse(&["-V"]), Ok(Command::Version { verbose: false })));
         assert!(parse(&["--verbose"]).is_err());
         assert!(version(true).contains("\nfeatures: "));
+    }
+
+    #[test]
+    fn a_journal_is_verified_repaired_or_dumped() {
+        for (word, task) in
+            [("verify", JournalTask::Verify), ("repair", JournalTask::Repair), ("dump", JournalTask::Dump)]
+        {
+            let Ok(Command::Journal(arguments)) = parse(&["journal", word, "--data-dir", "/d"]) else {
+                panic!("{word}")
+            };
+            assert_eq!((arguments.task, &*arguments.data_dir), (task, std::path::Path::new("/d")));
+        }
+        assert!(parse(&["journal"]).is_err());
     }
 
     #[test]

@@ -9,6 +9,30 @@ pub const CONNECTION_OUTPUT_MAX_BYTES: usize = 1 << 20;
 /// Received bytes that one connection may have waiting behind a parked request before it is no longer read.
 pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
 
+/// Requests of one connection that are executed in one turn of its core; then the others have theirs.
+pub const CONNECTION_REQUESTS_PER_TURN: u32 = 64;
+
+/// Connections that a core takes up in one turn; those that wait behind them have been accepted.
+pub const ADMISSIONS_PER_TURN: usize = 64;
+
+/// Default of `queued.max.request.bytes`: what all connections together may have received and not executed, large frames that
+/// are under way above all. Above it, the connection that has most of it is closed.
+pub const QUEUED_REQUESTS_MAX_BYTES: usize = 1 << 30;
+
+/// Reply bytes that the peers of one core may leave unread, all together. Above it, the connection is closed that has
+/// kept most waiting for longest.
+pub const UNREAD_REPLIES_MAX_BYTES: usize = 512 << 20;
+
+/// The largest request that names topics, partitions or groups one by one, which is every request but JoinGroup, SyncGroup and
+/// Produce. A larger one closes its connection.
+pub const REQUEST_OF_ROWS_MAX_BYTES: usize = 8 << 20;
+
+/// Topics that one Metadata may name; more are answered INVALID_REQUEST.
+pub const METADATA_TOPICS_MAX: usize = 100_000;
+
+/// The largest reply; a request whose reply would be larger closes its connection.
+pub const RESPONSE_MAX_BYTES: usize = 256 << 20;
+
 /// A reply that makes no progress for this long ends its connection, in milliseconds.
 pub const SEND_STALL_MAX_MS: u64 = 30_000;
 
@@ -68,6 +92,9 @@ pub const FETCH_RESPONSE_MAX_BYTES: usize = 256 << 10;
 
 /// Partitions of a Fetch that may wait; a larger one is answered at once with what there is.
 pub const WAITING_FETCH_PARTITIONS_MAX: usize = 10_000;
+
+/// Partitions of all Fetches of a core that wait; one that would make them more is answered at once.
+pub const WAITING_FETCHES_PARTITIONS_MAX: usize = 1_000_000;
 
 /// Bytes of a request to the metrics endpoint, headers included.
 pub const METRICS_REQUEST_MAX_BYTES: usize = 8 << 10;

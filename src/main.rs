@@ -2,9 +2,14 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use rallypoint::cli::{self, Command};
+use rallypoint::cli::{self, Command, JournalArguments, JournalTask};
 use rallypoint::config::{self, ConfigError, ServeArguments};
+use rallypoint::journal::disk::Disk;
+use rallypoint::journal::failure::OpenError;
+use rallypoint::journal::files::Folder;
+use rallypoint::journal::tool;
 use rallypoint::preflight;
 use rallypoint::sim::{SimArguments, Summary};
 
@@ -24,6 +29,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(&error),
         },
         Command::Version { verbose } => print(&format!("{}\n", cli::version(verbose))),
+        Command::Journal(arguments) => journal(&arguments),
         Command::Sim(arguments) => sim(&arguments),
         Command::Completions(shell) => {
             let mut script = Vec::new();
@@ -57,6 +63,44 @@ fn check(arguments: &ServeArguments) -> ExitCode {
         }
         Err(error) => refuse(&error),
     }
+}
+
+fn journal(arguments: &JournalArguments) -> ExitCode {
+    let root = arguments.data_dir.join("journal");
+    let shown = root.display();
+    if !root.is_dir() {
+        eprintln!("error: there is no journal in {shown}; --data-dir says where the server keeps its state");
+        return ExitCode::FAILURE;
+    }
+    let disk: Arc<dyn Disk> = Arc::new(Folder::new(&root));
+    let done = match arguments.task {
+        JournalTask::Verify => tool::verify(&disk).map(|found| {
+            print(&found.to_string());
+            if found.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }),
+        JournalTask::Repair => tool::repair(&disk).map(|done| print(&done.to_string())),
+        JournalTask::Dump => dump(&disk),
+    };
+    done.unwrap_or_else(|error| {
+        match error {
+            OpenError::Locked { .. } => eprintln!("error: a server uses {shown}; stop it first"),
+            error => eprintln!("error: {shown}: {error}"),
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn dump(disk: &Arc<dyn Disk>) -> Result<ExitCode, OpenError> {
+    use std::io::Write as _;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    tool::dump(disk, &mut |line| {
+        if writeln!(out, "{line}").is_err() {
+            // Nobody reads on.
+            std::process::exit(0);
+        }
+    })?;
+    let _gone = out.flush();
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sim(arguments: &SimArguments) -> ExitCode {

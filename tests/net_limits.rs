@@ -211,3 +211,85 @@ fn connections_are_counted_per_address() {
     assert_eq!(Client::connect_from([127, 0, 0, 9], address).ask(b"a"), b"a", "another address has its own count");
     stop(server);
 }
+
+#[test]
+fn what_all_connections_have_sent_and_is_not_executed_is_bounded() {
+    // A core has room for two of the largest requests, however little is allowed.
+    let limits = NetworkLimits { request_max_bytes: 1 << 20, queued_requests_max_bytes: 0, ..NetworkLimits::default() };
+    let server = serve(1, settings(limits), |_| Echo);
+    let address = server.bootstrap_addresses()[0];
+    let part = [(1i32 << 20).to_be_bytes().to_vec(), vec![7; 900_000]].concat();
+    let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(address)).collect();
+    for client in &mut clients {
+        client.0.write_all(&part).expect("the server reads");
+    }
+    eventually("two parts", || server.counters(0).received_bytes == 2 * part.len() as u64);
+    assert_eq!(server.counters(0).close_reasons, [], "they fit");
+    let mut small = Client::connect(address);
+    small.0.write_all(&part[..350_000]).expect("the server reads");
+    eventually("the close", || server.counters(0).close_reasons == [("queued".to_owned(), 1)]);
+    eventually("the release", || server.counters(0).connections_closed == 1);
+    small.0.write_all(&part[350_000..]).expect("the server reads");
+    small.0.write_all(&vec![7; (1 << 20) - 900_000]).expect("the server reads");
+    assert_eq!(small.receive().len(), 1 << 20, "the small one was spared");
+    stop(server);
+}
+
+#[test]
+fn replies_that_all_connections_leave_unread_are_bounded() {
+    let most = 8 << 20;
+    let limits = NetworkLimits { unread_replies_max_bytes: most, ..NetworkLimits::default() };
+    let (server, _script) = serve_scripted(settings(limits));
+    let address = server.bootstrap_addresses()[0];
+    let mut greedy: Vec<Client> = (0..20).map(|_| Client::connect(address)).collect();
+    for client in &mut greedy {
+        client.0.set_write_timeout(Some(Duration::from_millis(100))).expect("a time-out can be set");
+        socket2::SockRef::from(&client.0).set_recv_buffer_size(4_096).expect("an option can be set");
+    }
+    let batch = framed(b"b").repeat(2_000);
+    let began = Instant::now();
+    while server.counters(0).close_reasons.is_empty() {
+        assert!(began.elapsed() < 2 * PATIENCE, "no limit is met");
+        for client in &mut greedy {
+            let _ = client.0.write(&batch);
+        }
+    }
+    let reasons = server.counters(0).close_reasons;
+    assert_eq!((reasons.len(), &*reasons[0].0), (1, "unread"));
+    assert!(reasons[0].1 < 20, "not all of them");
+    assert_eq!(Client::connect(address).ask(b"a"), b"a");
+    drop(greedy);
+    stop(server);
+}
+
+#[test]
+fn a_sender_without_end_has_its_share_of_each_turn() {
+    let server = serve(1, ServerSettings::default(), |_| Echo);
+    let address = server.bootstrap_addresses()[0];
+    let mut flood = Client::connect(address);
+    let requests = 40_000;
+    let mut reader = Client(flood.0.try_clone().expect("a descriptor"));
+    let reading = std::thread::spawn(move || (0..requests).all(|_| reader.receive() == b"a"));
+    let before = server.counters(0).turns;
+    flood.0.write_all(&framed(b"a").repeat(requests)).expect("the server reads");
+    assert!(reading.join().expect("replies"), "all are answered, in order");
+    let turns = server.counters(0).turns - before;
+    let least = requests as u64 / u64::from(limits::CONNECTION_REQUESTS_PER_TURN);
+    assert!(turns >= least, "{turns} turns for {requests} requests of one connection");
+    stop(server);
+}
+
+#[test]
+fn connections_that_come_at_once_are_taken_up_in_turns() {
+    let (server, script) = serve_scripted(ServerSettings::default());
+    let address = server.bootstrap_addresses()[0];
+    let thaw = script.freeze();
+    let before = server.counters(0).turns;
+    let mut clients: Vec<Client> = (0..limits::ADMISSIONS_PER_TURN * 3 + 1).map(|_| Client::connect(address)).collect();
+    drop(thaw);
+    for client in &mut clients {
+        assert_eq!(client.ask(b"a"), b"a");
+    }
+    assert!(server.counters(0).turns - before >= 4);
+    stop(server);
+}

@@ -1,5 +1,7 @@
 //! What the fuzz targets share: what must hold for any bytes that claim to be a message.
 
+pub mod group;
+
 pub use libfuzzer_sys;
 pub use rallypoint;
 

@@ -63,6 +63,11 @@ pub(super) fn check(values: &Values, problems: &mut Vec<Problem>) {
         let message = format!("{PROTOCOLS}: classic cannot be left out");
         problems.push(Problem { origin: values.origin(PROTOCOLS), message });
     }
+    const QUEUED: &str = "queued.max.request.bytes";
+    const LARGEST: &str = "socket.request.max.bytes";
+    if values.long(QUEUED) > 0 && values.long(QUEUED) < values.long(LARGEST) {
+        problems.push(disorder(values, LARGEST, QUEUED, "must not be above"));
+    }
     let last_node_id = values.long("node.id") + values.long("rallypoint.cores") - 1;
     if last_node_id > i64::from(i32::MAX) {
         let message = format!("node.id: the last core's would be {last_node_id}, above {}", i32::MAX);

@@ -50,8 +50,12 @@ pub struct Settings {
     pub records_per_partition: i64,
     /// `rallypoint.journal.mode`: when a commit is acknowledged.
     pub journal_mode: Durability,
+    /// `rallypoint.journal.segment.bytes`.
+    pub journal_segment_bytes: u64,
     /// `socket.request.max.bytes`.
     pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`, over all cores.
+    pub queued_requests_max_bytes: usize,
     /// `max.connections`, over all cores.
     pub max_connections: usize,
     /// `max.connections.per.ip`, over all cores.
@@ -135,7 +139,9 @@ impl Default for Settings {
             topics: Vec::new(),
             records_per_partition: 1_000,
             journal_mode: Durability::Fsync,
+            journal_segment_bytes: 16 << 20,
             request_max_bytes: crate::limits::REQUEST_MAX_BYTES,
+            queued_requests_max_bytes: crate::limits::QUEUED_REQUESTS_MAX_BYTES,
             max_connections: i32::MAX as usize,
             max_connections_per_ip: i32::MAX as usize,
             connections_max_idle_ms: 600_000,

@@ -32,7 +32,7 @@ pub(super) fn treat(property: &str, value: &str) -> Treatment {
         "principal.builder.class" => Treatment::Refuse(PRINCIPALS),
         "connections.max.reauth.ms" if value != "0" => Treatment::Refuse(PRINCIPALS),
         "security.inter.broker.protocol" if !value.eq_ignore_ascii_case("PLAINTEXT") => Treatment::Refuse(ENCRYPTION),
-        "max.connections.per.ip.overrides" | "max.connection.creation.rate" | "queued.max.request.bytes" => {
+        "max.connections.per.ip.overrides" | "max.connection.creation.rate" => {
             Treatment::Warn("this limit is not built and does not hold")
         }
         "client.quota.callback.class" => Treatment::Warn("quotas are not built and do not hold"),

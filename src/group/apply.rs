@@ -48,7 +48,6 @@ impl Groups {
         let key = self.find_or_load(group_id);
         let (group, core) = self.group_mut(key);
         group.classic.load(record, core);
-        group.has_record = true;
     }
 
     /// The group is gone, its offsets are not: they have tombstones of their own.
@@ -56,13 +55,13 @@ impl Groups {
         let Some(key) = self.find(group_id) else { return };
         let (group, core) = self.group_mut(key);
         group.classic.load(&GroupMetadata::empty(-1), core);
-        group.has_record = false;
+        group.classic.is_written = false;
         self.forget_if_nothing_is_left(key);
     }
 
     fn forget_if_nothing_is_left(&mut self, key: GroupKey) {
         let group = self.group_mut(key).0;
-        if !group.has_record && group.offsets.is_empty() {
+        if !group.classic.is_written && group.offsets.is_empty() {
             self.remove(key);
         }
     }

@@ -28,6 +28,8 @@ pub struct Groups {
     /// [`limits::GROUPS_MAX`], less in tests.
     pub(super) groups_max: usize,
     pub(super) sweep: Sweep,
+    /// Deleted groups that are there again, because their deletion was refused.
+    pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
 }
@@ -50,8 +52,8 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// At a start: its own record was read, not only offsets.
-    pub(super) has_record: bool,
+    /// The journal has a record of an earlier group of this name, whose deletion was refused.
+    has_older_record: bool,
 }
 
 /// [`Groups::advance`] takes so many steps of the timer wheel at a time.
@@ -69,6 +71,7 @@ impl Groups {
             next_stamp: 0,
             groups_max: limits::GROUPS_MAX,
             sweep,
+            came_back: 0,
             loading: Vec::new(),
         }
     }
@@ -136,7 +139,8 @@ impl Groups {
         self.core.writes.has_records()
     }
 
-    /// A write is durable, or was refused with the error that Kafka's log would give.
+    /// A write is durable, or failed with the error that Kafka's log would give. Writes become durable in their order. One may be
+    /// refused at once, while earlier ones are on their way; if one fails on its way, so do those behind it.
     pub fn written(&mut self, write: WriteId, result: Result<(), ErrorCode>, now: Now) {
         while let Some(wait) = self.core.writes.next_ended(write, result.is_ok()) {
             match wait {
@@ -148,7 +152,7 @@ impl Groups {
                 Wait::Assigned(assigned) => {
                     if self.is_there(assigned.group) {
                         self.with(assigned.group, now, |group, turn| {
-                            group.classic.assignments_ended(&assigned, result, turn);
+                            group.classic.assignments_ended(*assigned, result, turn);
                         });
                     }
                 }
@@ -163,13 +167,12 @@ impl Groups {
                     }
                 }
                 Wait::Committed { group, topic, partition, before } => {
-                    if self.is_there(group) {
-                        self.commit_ended(write, group, &topic, partition, before, result);
-                    }
+                    self.commit_ended(write, group, &topic, partition, before, result);
                 }
                 Wait::Deleted(group) => {
-                    if result.is_err() && self.find(&group.id).is_none() {
-                        self.insert(group);
+                    if result.is_err() {
+                        self.bring_back(group);
+                        self.came_back += 1;
                     }
                 }
             }
@@ -184,6 +187,24 @@ impl Groups {
         }
         self.delete_with_tombstones(key, now);
         ErrorCode::NONE
+    }
+
+    /// A deletion was refused. If there is a group of that name again, it has the offsets that were to go.
+    fn bring_back(&mut self, group: Box<Group>) {
+        let stamp = group.stamp;
+        let key = match self.find(&group.id) {
+            None => self.put_in(group),
+            Some(key) => {
+                let seed = self.core.seed();
+                let again = &mut self.slab[key.slot];
+                let had = again.offsets.keys().count();
+                again.offsets.absorb(seed, group.offsets);
+                self.core.committed_offsets += again.offsets.keys().count() - had;
+                again.has_older_record = true;
+                key
+            }
+        };
+        self.core.writes.follow(stamp, key);
     }
 
     pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
@@ -203,17 +224,28 @@ impl Groups {
             let key = GroupKey { slot, stamp: group.stamp };
             self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
         }
+        self.core.writes.forget_deleted(belongs);
     }
 
+    /// A group that was never written goes, unless the refused deletion of an earlier one of that name has left something.
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
         let answer = super::writes::answer_of_failed_write(error);
-        self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+        let mut group = self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+        if group.has_older_record || !group.offsets.is_empty() {
+            group.classic = ClassicGroup::new(&self.core, now.unix_ms);
+            group.classic.is_written = group.has_older_record;
+            let stamp = group.stamp;
+            let key = self.put_in(group);
+            self.core.writes.follow(stamp, key);
+        }
     }
 
     /// A new Empty group, with the record that says so. None: there are too many groups.
     pub(super) fn create_written(&mut self, group_id: &str, now: Now) -> Option<GroupKey> {
         let key = self.create(group_id, now.unix_ms)?;
-        let group_id = self.slab[key.slot].id.clone();
+        let created = &mut self.slab[key.slot];
+        created.classic.is_written = true;
+        let group_id = created.id.clone();
         let group = Rc::new(GroupMetadata::empty(now.unix_ms));
         self.core.writes.push(Record::GroupMetadata { group_id, group });
         self.core.writes.wait(Wait::Created(key));
@@ -231,13 +263,17 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_record: false }))
+        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_older_record: false }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {
-        let stamp = self.next_stamp;
+        group.stamp = self.next_stamp;
         self.next_stamp = self.next_stamp.wrapping_add(1);
-        group.stamp = stamp;
+        self.put_in(group)
+    }
+
+    fn put_in(&mut self, group: Box<Group>) -> GroupKey {
+        let stamp = group.stamp;
         self.core.members += group.classic.member_count();
         self.core.committed_offsets += group.offsets.keys().count();
         let hash = self.core.hash(&group.id);
@@ -264,6 +300,9 @@ impl Groups {
         self.core.members -= group.classic.member_count();
         self.core.committed_offsets -= group.offsets.keys().count();
         self.by_id.remove(self.core.hash(&group.id), key.slot);
+        if self.slab.len() == 0 {
+            self.by_id = Index::default();
+        }
         group
     }
 
@@ -274,6 +313,14 @@ impl Groups {
 
     pub(super) fn get(&self, group_id: &str) -> Option<&Group> {
         self.find(group_id).map(|key| &*self.slab[key.slot])
+    }
+
+    /// The offsets of a group that is there, or that comes back if its deletion is refused.
+    pub(super) fn offsets_mut(&mut self, key: GroupKey) -> Option<&mut OffsetTable> {
+        if self.is_there(key) {
+            return Some(&mut self.slab[key.slot].offsets);
+        }
+        self.core.writes.deleted(|group| group.stamp == key.stamp).map(|group| &mut group.offsets)
     }
 
     pub(super) fn is_there(&self, key: GroupKey) -> bool {

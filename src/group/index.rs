@@ -48,6 +48,7 @@ impl Index {
     }
 
     /// How many slots are in.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

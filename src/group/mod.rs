@@ -18,6 +18,8 @@
 //! - an OffsetFetch shows commits at once; a reply that shows one not yet written ([`OffsetsView::is_settled`] is false) waits
 //!   until all that was taken so far is durable. So no reply ever shows what a crash could take back.
 //!
+//! What lives now, to be written again in fewer bytes, gives [`Groups::walk`].
+//!
 //! At a start the journal's records go through [`Groups::apply`], in order, then [`Groups::loaded`] starts the sessions.
 //!
 //! The caller checks what this module cannot see, in Kafka's order: authorisation; the shape ([`Groups::check_join`], the empty
@@ -41,6 +43,7 @@ mod profile;
 mod records;
 mod slab;
 mod subscription;
+mod walk;
 mod writes;
 
 #[cfg(test)]
@@ -56,6 +59,7 @@ pub use offsets::delete::OffsetDeleter;
 pub use offsets::fetch::{FetchedOffset, OffsetsView, TopicOffsetsView};
 pub use outcome::{JoinAnswer, JoinedMember, JoinedMembers, MemberId, Output, SharedBytes, SyncAnswer};
 pub use records::{CommittedOffset, GroupMetadata, MemberMetadata, OffsetKey, Record};
+pub use walk::Walk;
 pub use writes::{Taken, WriteId};
 
 /// A parked request: opaque here, given back with its answer.

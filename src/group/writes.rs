@@ -10,7 +10,7 @@ use super::core::GroupKey;
 use super::groups::Group;
 use super::offsets::table::Committed;
 use super::profile::Profile;
-use super::records::Record;
+use super::records::{GroupMetadata, Record};
 
 /// The records of one [`super::Groups::take_records`]: written together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,11 +56,14 @@ pub(super) struct Assigned {
     pub(super) assignments: Rc<[u8]>,
     /// For each slot of a member, where its assignment is.
     pub(super) ranges: Vec<(u32, u32)>,
+    /// What comes back as last written if the record is refused.
+    pub(super) written_before: Option<Rc<GroupMetadata>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) group: GroupKey,
+    pub(super) generation_id: i32,
     pub(super) member: u32,
     pub(super) ticket: Ticket,
     pub(super) knows_skip_assignment: bool,
@@ -110,16 +113,16 @@ impl Writes {
         self.waits.remove(at).map(|(_, wait)| wait)
     }
 
-    /// If a later change of the same offset waits, what it would go back to becomes `before`; else `before` is given back.
+    /// If a later write changes the same offset, what it would go back to becomes `earlier`; else `earlier` is given back.
     pub(super) fn replace_before(
         &mut self,
-        write: WriteId,
+        refused: WriteId,
         key: GroupKey,
         changed_topic: &str,
         changed_partition: i32,
         earlier: Option<Committed>,
     ) -> Option<Option<Committed>> {
-        for wait in self.after(write) {
+        for (_, wait) in self.later_than(refused) {
             match wait {
                 Wait::Committed { group, topic, partition, before }
                     if *group == key && **topic == *changed_topic && *partition == changed_partition =>
@@ -133,9 +136,9 @@ impl Writes {
         Some(earlier)
     }
 
-    /// If a later replacement of the same member waits, that one would go back to what this one goes back to.
+    /// If a later write replaces the same member, that one would go back to what this one goes back to.
     pub(super) fn replace_said_before(&mut self, write: WriteId, refused: &mut Replaced) {
-        for wait in self.after(write) {
+        for (_, wait) in self.later_than(write) {
             if let Wait::Replaced(later) = wait
                 && (later.group, later.member) == (refused.group, refused.member)
             {
@@ -145,9 +148,33 @@ impl Writes {
         }
     }
 
-    /// What waits for a later write: within the refused one, the newest has been undone before.
-    fn after(&mut self, write: WriteId) -> impl Iterator<Item = &mut Wait> {
-        self.waits.iter_mut().filter(move |(waiting, _)| *waiting > write).map(|(_, wait)| wait)
+    /// A group whose deletion is on its way to the journal.
+    pub(super) fn deleted(&mut self, is_it: impl Fn(&Group) -> bool) -> Option<&mut Group> {
+        self.waits.iter_mut().find_map(|(_, wait)| match wait {
+            Wait::Deleted(group) if is_it(group) => Some(&mut **group),
+            _ => None,
+        })
+    }
+
+    /// These groups will not come back here, whatever becomes of their deletion.
+    pub(super) fn forget_deleted(&mut self, is_it: impl Fn(&str) -> bool) {
+        self.waits.retain(|(_, wait)| !matches!(wait, Wait::Deleted(group) if is_it(&group.id)));
+    }
+
+    /// The offsets of a group have come back, in another place: what waits for them finds them there.
+    pub(super) fn follow(&mut self, stamp: u32, key: GroupKey) {
+        for (_, wait) in &mut self.waits {
+            if let Wait::Committed { group, .. } = wait
+                && group.stamp == stamp
+            {
+                *group = key;
+            }
+        }
+    }
+
+    fn later_than(&mut self, write: WriteId) -> impl Iterator<Item = &mut (WriteId, Wait)> {
+        let start = self.waits.partition_point(|(waiting, _)| *waiting <= write);
+        self.waits.range_mut(start..)
     }
 
     pub(super) fn has_records(&self) -> bool {

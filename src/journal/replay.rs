@@ -2,8 +2,10 @@
 //! do other things in between. A partition is said to be loaded as soon as nothing of it is to come. Changes nothing on the
 //! disk; what goes on from there is [`super::stream`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::coverage::Coverage;
 use super::disk::{Disk, join};
@@ -39,10 +41,7 @@ pub struct Replay {
     disk: Arc<dyn Disk>,
     folder: String,
     stream: u32,
-    /// Those not said to be loaded yet.
-    loading: BTreeSet<i32>,
-    /// The newest of each partition.
-    snapshots: BTreeMap<i32, SnapshotId>,
+    partitions: FxHashMap<i32, Partition>,
     superseded: Vec<SnapshotId>,
     phase: Phase,
     scan: Scan,
@@ -52,6 +51,18 @@ pub struct Replay {
     /// The position up to which some snapshot says that the log was once.
     complete_at: u64,
     progress: Progress,
+}
+
+/// What is known of a partition.
+#[derive(Default)]
+struct Partition {
+    /// The newest.
+    snapshot: Option<SnapshotId>,
+    /// Position of its last entry in the log.
+    last: Option<u64>,
+    /// Whether an entry was found that the snapshot does not cover.
+    is_in_log: bool,
+    is_loaded: bool,
 }
 
 enum Phase {
@@ -85,20 +96,15 @@ impl Replay {
         partitions: impl IntoIterator<Item = i32>,
     ) -> Result<Self, OpenError> {
         let scanner = Scanner::new(disk.clone(), folder, stream)?;
-        let (mut snapshots, mut superseded) = (BTreeMap::new(), Vec::new());
         let mut found: Vec<_> =
             disk.list(folder).at(folder)?.iter().filter_map(|name| SnapshotId::of_file_name(name)).collect();
         found.sort_unstable();
-        for id in found {
-            superseded.extend(snapshots.insert(id.partition, id));
-        }
         let mut replay = Replay {
             disk,
             folder: folder.to_owned(),
             stream,
-            loading: partitions.into_iter().chain(snapshots.keys().copied()).collect(),
-            snapshots,
-            superseded,
+            partitions: partitions.into_iter().map(|partition| (partition, Partition::default())).collect(),
+            superseded: Vec::new(),
             progress: Progress { bytes_total: 2 * scanner.bytes_total(), ..Progress::default() },
             phase: Phase::Scan(scanner),
             scan: Scan::default(),
@@ -106,8 +112,12 @@ impl Replay {
             snapshot_bytes: BTreeMap::new(),
             complete_at: 0,
         };
-        for id in replay.snapshots.values() {
-            let snapshot = SnapshotReader::open(replay.disk.as_ref(), folder, stream, *id)?;
+        for id in found {
+            let newest = &mut replay.partitions.entry(id.partition).or_default().snapshot;
+            replay.superseded.extend(newest.replace(id));
+        }
+        for id in replay.partitions.values().filter_map(|partition| partition.snapshot) {
+            let snapshot = SnapshotReader::open(replay.disk.as_ref(), folder, stream, id)?;
             replay.snapshot_bytes.insert(id.partition, snapshot.file_bytes);
             replay.complete_at = replay.complete_at.max(snapshot.complete_at);
         }
@@ -164,14 +174,17 @@ impl Replay {
         let log_bytes: u64 = self.scan.extents.iter().map(Extent::bytes).sum();
         self.progress.bytes_done = log_bytes;
         self.progress.bytes_total = 2 * log_bytes + self.snapshot_bytes.values().sum::<u64>();
-        self.loading.extend(self.scan.last_of.keys());
-        let loading: Vec<i32> = self.loading.iter().copied().collect();
-        for partition in loading {
-            if !self.snapshots.contains_key(&partition) {
-                self.say_loaded_if_last(partition, None, take);
+        for (partition, last) in &self.scan.last_of {
+            self.partitions.entry(*partition).or_default().last = Some(*last);
+        }
+        for (number, partition) in &mut self.partitions {
+            if partition.snapshot.is_none() && partition.last.is_none() {
+                partition.is_loaded = true;
+                take(Replayed::Loaded(*number));
             }
         }
-        let snapshots: Vec<_> = self.snapshots.values().copied().collect();
+        let mut snapshots: Vec<_> = self.partitions.values().filter_map(|partition| partition.snapshot).collect();
+        snapshots.sort_unstable();
         self.phase = Phase::Snapshots(None, snapshots.into_iter());
         Ok(())
     }
@@ -195,7 +208,11 @@ impl Replay {
         for _ in 0..budget {
             let Some(entry) = snapshot.next_entry()? else {
                 self.progress.bytes_done += snapshot.file_bytes - before;
-                self.say_loaded_if_last(snapshot.id.partition, None, take);
+                let partition = self.partitions.get_mut(&snapshot.id.partition).expect("it has a snapshot");
+                if partition.last.is_none_or(|last| last < snapshot.id.covers) {
+                    partition.is_loaded = true;
+                    take(Replayed::Loaded(snapshot.id.partition));
+                }
                 self.phase = Phase::Snapshots(None, rest);
                 return Ok(());
             };
@@ -229,7 +246,11 @@ impl Replay {
         take: &mut dyn FnMut(Replayed<'_>),
     ) -> Result<(), OpenError> {
         let Some(extent) = self.scan.extents.get(index).copied() else {
-            std::mem::take(&mut self.loading).into_iter().for_each(|partition| take(Replayed::Loaded(partition)));
+            // Of the last append of a partition only a part was there.
+            for (number, partition) in self.partitions.iter_mut().filter(|(_, partition)| !partition.is_loaded) {
+                partition.is_loaded = true;
+                take(Replayed::Loaded(*number));
+            }
             return Ok(());
         };
         let path = join(&self.folder, &extent.header.id.file_name());
@@ -254,24 +275,18 @@ impl Replay {
     }
 
     fn give(&mut self, entry: Entry<'_>, take: &mut dyn FnMut(Replayed<'_>)) {
-        let partition = entry.partition;
-        if self.snapshots.get(&partition).is_none_or(|snapshot| entry.end() > snapshot.covers) {
+        let partition = self.partitions.get_mut(&entry.partition).expect("the scan has seen it");
+        if partition.snapshot.is_none_or(|snapshot| entry.end() > snapshot.covers) {
             self.progress.entries += 1;
-            self.coverage.appended(partition, entry.position);
+            if !partition.is_in_log {
+                partition.is_in_log = true;
+                self.coverage.appended(entry.partition, entry.position);
+            }
             take(Replayed::Entry(entry));
         }
-        if self.scan.last_of.get(&partition) == Some(&entry.position) {
-            self.say_loaded_if_last(partition, Some(entry.position), take);
-        }
-    }
-
-    /// `read`: position of the partition's last entry that was read from the log.
-    fn say_loaded_if_last(&mut self, partition: i32, read: Option<u64>, take: &mut dyn FnMut(Replayed<'_>)) {
-        let covers = self.snapshots.get(&partition).map_or(0, |snapshot| snapshot.covers);
-        let last = self.scan.last_of.get(&partition).copied();
-        let is_last = last.is_none_or(|last| last < covers || read >= Some(last));
-        if is_last && self.loading.remove(&partition) {
-            take(Replayed::Loaded(partition));
+        if partition.last == Some(entry.position) && !partition.is_loaded {
+            partition.is_loaded = true;
+            take(Replayed::Loaded(entry.partition));
         }
     }
 }

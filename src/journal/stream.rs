@@ -1,5 +1,5 @@
 //! One stream of the journal in use: a core's [`Store`]. Joins the group commit ([`super::writer`]) to the files of its
-//! segments, and bounds the log by snapshots ([`super::taking`]). Does no I/O itself but where it is opened: writes go out by
+//! segments, and bounds the log by snapshots (`taking`). Does no I/O itself but where it is opened: writes go out by
 //! [`Store::poll_write`], everything else by [`Store::poll_job`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -289,9 +289,13 @@ impl Store for Stream {
     }
 
     fn snapshot_due(&self, now: Now) -> Option<i32> {
-        let kept = self.settings.snapshot_after_bytes.max(self.snapshot_bytes.values().sum());
         let waits = self.taking.is_some() || now.monotonic_ms < self.snapshot_retry_at_ms;
-        if waits || self.writer.state() == StoreState::Fenced || self.log_bytes() <= kept {
+        let log_bytes = self.log_bytes();
+        if waits || self.writer.state() == StoreState::Fenced || log_bytes <= self.settings.snapshot_after_bytes {
+            return None;
+        }
+        // Together they would cost more than what they save.
+        if log_bytes <= self.snapshot_bytes.values().sum() {
             return None;
         }
         let (partition, position) = self.coverage.oldest()?;

@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::conversation::Conversation;
 use super::core::Core;
 use super::quota::Refusal;
+use crate::limits::ADMISSIONS_PER_TURN;
 use crate::ring::{Completion, Key, accepted};
 use crate::shard::service::Session;
 
@@ -31,6 +32,7 @@ impl Core {
     /// Ends all accepts; the sockets close when the last completion has come.
     pub(super) fn stop_listening(&mut self) {
         self.accept_again_ms = None;
+        self.arrivals.clear();
         for (slot, listening) in self.listeners.iter().enumerate() {
             if listening.is_armed {
                 self.ring.cancel_accept(listener_key(slot));
@@ -52,7 +54,8 @@ impl Core {
         let slot = completion.key.slot as usize;
         self.listeners[slot].is_armed = completion.has_more();
         match accepted(completion) {
-            Ok(socket) => self.admit(slot, socket),
+            Ok(_) if self.stop_by_ms.is_some() => {}
+            Ok(socket) => self.arrivals.push_back((slot, socket)),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ECANCELED | libc::ECONNABORTED | libc::EPROTO) => {}
                 _ => {
@@ -68,6 +71,14 @@ impl Core {
             self.close_listeners();
         } else if self.accept_again_ms.is_none() {
             self.listen();
+        }
+    }
+
+    /// Takes up connections that have come, not so many that those who are there would wait for it.
+    pub(super) fn admit_some(&mut self) {
+        for _ in 0..ADMISSIONS_PER_TURN {
+            let Some((slot, socket)) = self.arrivals.pop_front() else { return };
+            self.admit(slot, socket);
         }
     }
 
@@ -87,9 +98,6 @@ impl Core {
     }
 
     fn admit(&mut self, slot: usize, socket: OwnedFd) {
-        if self.stop_by_ms.is_some() {
-            return;
-        }
         if socket.as_raw_fd() >= self.descriptor_ceiling {
             self.counters.connections_refused.count("descriptors");
             return self.log_refusal("descriptors are short (raise the limit on open files)");

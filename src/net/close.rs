@@ -1,15 +1,13 @@
 //! What follows from the state of a connection, and how connections end: shut down, wait for the last completions of
 //! receive and send, then close. Closing at once would leave the armed receive holding the socket, and no FIN would go out.
 
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::time::Duration;
 
 use socket2::SockRef;
 use tracing::info;
 
-use super::core::{Core, LogBudget};
-use crate::clock::Now;
-use crate::metrics::CoreMetrics;
+use super::core::Core;
 use crate::ring::Key;
 
 /// How long replies in hand may take to leave when the server stops.
@@ -29,8 +27,12 @@ impl Core {
             return;
         }
         if let Some(reason) = connection.conversation.take_failure() {
-            let peer = connection.conversation.session().peer;
-            tell(&self.counters, &mut self.log, self.now, peer, &reason);
+            self.report(key, &reason);
+        }
+        self.account(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
+        if connection.is_closing {
+            return;
         }
         self.parked = connection.count_parked(self.parked);
         let request_max_bytes = self.limits.request_max_bytes;
@@ -50,10 +52,10 @@ impl Core {
 
     /// Ends a connection for something that is no fault of its peer; what waits to be sent is dropped.
     pub(super) fn close_for(&mut self, key: Key, reason: &str) {
-        let Some(connection) = self.table.get_mut(key).filter(|connection| !connection.is_closing) else { return };
-        let peer = connection.conversation.session().peer;
-        tell(&self.counters, &mut self.log, self.now, peer, reason);
-        self.close(key);
+        if self.table.get_mut(key).is_some_and(|connection| !connection.is_closing) {
+            self.report(key, reason);
+            self.close(key);
+        }
     }
 
     /// Begins the end of a connection.
@@ -66,6 +68,8 @@ impl Core {
         connection.conversation.stop();
         self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
+        self.discount(key);
+        let Some(connection) = self.table.get_mut(key) else { return };
         // An error means that the peer was faster.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Both);
         if !connection.is_in_flight() {
@@ -149,18 +153,26 @@ impl Core {
         self.close(key);
     }
 
+    /// Ends a connection at once for what its peer did.
+    pub(super) fn cut_off(&mut self, key: Key, reason: &str) {
+        self.report(key, reason);
+        self.reset(key);
+    }
+
+    fn report(&mut self, key: Key, reason: &str) {
+        let Some(connection) = self.table.get_mut(key) else { return };
+        let peer = connection.conversation.session().peer;
+        self.counters.close_reasons.count(first_word(reason));
+        if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
+            info!(%peer, reason, suppressed, "closing a connection");
+        }
+    }
+
     fn release(&mut self, key: Key) {
         if let Some(connection) = self.table.remove(key) {
             self.quota.release(connection.conversation.session().peer.ip());
             self.counters.connections_closed.add(1);
         }
-    }
-}
-
-fn tell(counters: &CoreMetrics, log: &mut LogBudget, now: Now, peer: SocketAddr, reason: &str) {
-    counters.close_reasons.count(first_word(reason));
-    if let Some(suppressed) = log.allows(now.monotonic_ms) {
-        info!(%peer, %reason, suppressed, "closing a connection");
     }
 }
 

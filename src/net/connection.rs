@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::conversation::Conversation;
+use super::holdings::Holdings;
 use crate::ring::Key;
 use crate::shard::service::ConnectionId;
 
@@ -38,6 +39,8 @@ pub(super) struct Connection {
     is_counted_parked: bool,
     /// The stall wheel has an entry for it.
     pub(super) is_watched: bool,
+    /// As the core's sum last counted it.
+    pub(super) holdings: Holdings,
     /// When the peer last sent something or took something.
     pub(super) active_ms: u64,
     /// When the send in flight last made progress.
@@ -57,6 +60,7 @@ impl Connection {
             is_resuming: false,
             is_counted_parked: false,
             is_watched: false,
+            holdings: Holdings::default(),
             active_ms: now_ms,
             progress_ms: now_ms,
         }

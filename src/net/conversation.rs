@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::pending::Pending;
 use super::pool::Pool;
 use crate::limits;
-use crate::shard::service::{ConnectionId, JournalPosition, Service, Session, Verdict};
+use crate::shard::service::{ConnectionId, JournalPosition, OVERSIZED_REPLY, Service, Session, Verdict};
 use crate::wire::Frames;
 
 /// What a conversation needs of its core while frames are executed.
@@ -22,6 +22,8 @@ pub(super) struct Turn<'a, S> {
     /// Who waits for which position; appended to.
     pub(super) waits: &'a mut VecDeque<(JournalPosition, ConnectionId)>,
     pub(super) request_max_bytes: usize,
+    /// Which turn of the core this is.
+    pub(super) number: u32,
     /// Frames handed to the service; counted up.
     pub(super) requests: u64,
 }
@@ -35,6 +37,9 @@ pub(super) struct Conversation {
     held: Option<Box<Held>>,
     /// Reply bytes that were taken for sending and are not out.
     sending_bytes: usize,
+    /// The last turn in which frames were executed, and how many.
+    turn_number: u32,
+    turn_requests: u32,
     is_parked: bool,
     is_choked: bool,
     has_ended: bool,
@@ -66,6 +71,8 @@ impl Conversation {
             output: Vec::new(),
             held: None,
             sending_bytes: 0,
+            turn_number: 0,
+            turn_requests: 0,
             is_parked: false,
             is_choked: false,
             has_ended: false,
@@ -79,7 +86,8 @@ impl Conversation {
         if self.is_over {
             return;
         }
-        while !self.pending.is_empty() && !self.is_stopped() {
+        self.begin_turn(turn);
+        while !self.pending.is_empty() && self.may_execute() {
             let missing = self.missing_bytes(turn.request_max_bytes);
             if missing > 0 && data.is_empty() {
                 break;
@@ -96,21 +104,28 @@ impl Conversation {
         self.return_empty_output(turn.pool);
     }
 
-    /// Executes the frames that were kept, if nothing stops them any more. True if any was executed.
+    /// Executes the frames that were kept, if nothing stops them any more, up to this turn's share. True if any was executed.
     pub(super) fn resume<S: Service>(&mut self, id: ConnectionId, turn: &mut Turn<'_, S>) -> bool {
         let before = turn.requests;
+        self.begin_turn(turn);
         self.execute_pending(id, turn);
         self.return_empty_output(turn.pool);
         turn.requests > before
     }
 
-    /// Appends the reply of the parked request. False if there is none.
+    /// Appends the reply of the parked request. False if there is none. A request that gets no reply is one whose reply would
+    /// be too large; that ends the conversation.
     pub(super) fn answer(&mut self, pool: &mut Pool, write: &mut dyn FnMut(&mut Vec<u8>)) -> bool {
         if !self.is_parked {
             return false;
         }
         self.is_parked = false;
-        write(replies(&mut self.held, &mut self.output, pool));
+        let replies = replies(&mut self.held, &mut self.output, pool);
+        let before = replies.len();
+        write(replies);
+        if replies.len() == before {
+            self.fail(OVERSIZED_REPLY.into());
+        }
         self.choke();
         self.return_empty_output(pool);
         true
@@ -175,6 +190,16 @@ impl Conversation {
         self.pending.clear();
     }
 
+    /// Bytes that were received and are kept.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Reply bytes that are not out.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.sending_bytes + self.held.as_ref().map_or(0, |held| held.bytes.len())
+    }
+
     /// Why the peer is to be cut off, once.
     pub(super) fn take_failure(&mut self) -> Option<Cow<'static, str>> {
         self.failure.take().map(|reason| *reason)
@@ -220,6 +245,17 @@ impl Conversation {
         self.is_parked || self.is_choked || self.is_over
     }
 
+    fn begin_turn<S>(&mut self, turn: &Turn<'_, S>) {
+        if self.turn_number != turn.number {
+            (self.turn_number, self.turn_requests) = (turn.number, 0);
+        }
+    }
+
+    /// A connection that sends without end has its share of a turn, and then the others have theirs.
+    fn may_execute(&self) -> bool {
+        !self.is_stopped() && self.turn_requests < limits::CONNECTION_REQUESTS_PER_TURN
+    }
+
     fn has_whole_frame(&self, request_max_bytes: usize) -> bool {
         self.missing_bytes(request_max_bytes) == 0
     }
@@ -227,10 +263,6 @@ impl Conversation {
     /// Until the next step can be taken with what is kept; a size that no frame has takes none.
     fn missing_bytes(&self, request_max_bytes: usize) -> usize {
         Frames::new(self.pending.as_slice(), request_max_bytes).missing().unwrap_or(0)
-    }
-
-    fn unsent_bytes(&self) -> usize {
-        self.output.len() + self.sending_bytes + self.held.as_ref().map_or(0, |held| held.bytes.len())
     }
 
     fn execute_pending<S: Service>(&mut self, id: ConnectionId, turn: &mut Turn<'_, S>) {
@@ -242,10 +274,10 @@ impl Conversation {
         }
     }
 
-    /// Executes the complete frames of `data` until something stops it; how many bytes that used.
+    /// Executes the complete frames of `data` until something stops it or the turn's share is used; how many bytes it took.
     fn execute<S: Service>(&mut self, id: ConnectionId, data: &[u8], turn: &mut Turn<'_, S>) -> usize {
         let mut frames = Frames::new(data, turn.request_max_bytes);
-        while !self.is_stopped() {
+        while self.may_execute() {
             match frames.next_frame() {
                 Ok(Some(frame)) => self.request(id, frame, turn),
                 Ok(None) => break,
@@ -257,6 +289,7 @@ impl Conversation {
 
     fn request<S: Service>(&mut self, id: ConnectionId, frame: &[u8], turn: &mut Turn<'_, S>) {
         turn.requests += 1;
+        self.turn_requests += 1;
         let replies = replies(&mut self.held, &mut self.output, turn.pool);
         let before = replies.len();
         match turn.service.request(id, &mut self.session, frame, replies) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Now;
-use crate::limits::{CONNECTION_BACKLOG_MAX_BYTES, CONNECTION_OUTPUT_MAX_BYTES};
+use crate::limits::{CONNECTION_BACKLOG_MAX_BYTES, CONNECTION_OUTPUT_MAX_BYTES, CONNECTION_REQUESTS_PER_TURN};
 use crate::shard::service::{ListenerIndex, Network, WriteFailure};
 
 const ID: ConnectionId = ConnectionId(7);
@@ -60,6 +60,7 @@ struct World {
     pool: Pool,
     waits: VecDeque<(JournalPosition, ConnectionId)>,
     durable: u64,
+    turn_number: u32,
     sending: Vec<u8>,
     out: Vec<u8>,
 }
@@ -73,6 +74,7 @@ impl World {
             pool: Pool::default(),
             waits: VecDeque::new(),
             durable: 0,
+            turn_number: 1,
             sending: Vec::new(),
             out: Vec::new(),
         }
@@ -85,6 +87,7 @@ impl World {
             durable: JournalPosition(self.durable),
             waits: &mut self.waits,
             request_max_bytes: FRAME_MAX_BYTES,
+            number: self.turn_number,
             requests: 0,
         };
         act(&mut self.conversation, &mut turn)
@@ -97,6 +100,7 @@ impl World {
 
     fn resume(&mut self) {
         while self.conversation.can_resume(FRAME_MAX_BYTES) {
+            self.turn_number += 1;
             self.turn(|conversation, turn| conversation.resume(ID, turn));
         }
     }
@@ -221,4 +225,38 @@ fn the_rest_of_a_large_frame_is_always_welcome() {
     world.feed(b"a");
     assert_eq!(world.model.executed.len(), 1);
     assert!(world.conversation.pending.is_empty());
+}
+
+#[test]
+fn a_turn_executes_so_many_requests_and_the_rest_waits_for_the_next() {
+    let share = CONNECTION_REQUESTS_PER_TURN as usize;
+    let mut world = World::new();
+    world.turn(|conversation, turn| conversation.feed(ID, &small(share), turn));
+    assert_eq!((world.model.executed.len(), world.conversation.kept_bytes()), (share, 0));
+    world.turn_number += 1;
+    world.turn(|conversation, turn| conversation.feed(ID, &small(2 * share + 1), turn));
+    assert_eq!(world.model.executed.len(), 2 * share);
+    world.turn(|conversation, turn| {
+        assert!(!conversation.resume(ID, turn), "its share of this turn is used");
+        conversation.feed(ID, &small(1), turn);
+    });
+    assert_eq!(world.model.executed.len(), 2 * share);
+    assert!(world.conversation.can_resume(FRAME_MAX_BYTES));
+    world.resume();
+    assert_eq!((world.model.executed.len(), world.conversation.kept_bytes()), (3 * share + 2, 0));
+    assert_eq!(world.turn_number, 2 + 2, "in two more turns");
+}
+
+#[test]
+fn an_answer_of_nothing_ends_the_conversation() {
+    let mut world = World::new();
+    world.feed(&stream(&[b"a before".to_vec(), b"p".to_vec()]));
+    let mut pool = Pool::default();
+    assert!(world.conversation.answer(&mut pool, &mut |_| {}));
+    assert!(world.conversation.take_failure().is_some_and(|reason| reason.starts_with("oversized reply")));
+    assert!(world.conversation.has_output() && !world.conversation.is_finished(FRAME_MAX_BYTES));
+}
+
+fn small(count: usize) -> Vec<u8> {
+    stream(&vec![b"a1".to_vec(); count])
 }

@@ -1,11 +1,12 @@
 //! What one core's network consists of, and what the service may ask of it.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::clock;
 use super::connection::key_of;
+use super::holdings::Holdings;
 use super::listener::ListeningSocket;
 use super::pool::Pool;
 use super::quota::Quota;
@@ -22,6 +23,10 @@ use crate::shard::service::{ConnectionId, FileWrite, JournalPosition, ListenerIn
 pub struct NetworkLimits {
     /// `socket.request.max.bytes`: the largest request frame.
     pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`: received and not executed, over all connections; a core has its share of it.
+    pub queued_requests_max_bytes: usize,
+    /// Replies that are not out, over all connections of one core.
+    pub unread_replies_max_bytes: usize,
     /// `max.connections`, over all cores.
     pub max_connections: usize,
     /// `max.connections.per.ip`, over all cores.
@@ -36,6 +41,8 @@ impl Default for NetworkLimits {
     fn default() -> Self {
         NetworkLimits {
             request_max_bytes: limits::REQUEST_MAX_BYTES,
+            queued_requests_max_bytes: limits::QUEUED_REQUESTS_MAX_BYTES,
+            unread_replies_max_bytes: limits::UNREAD_REPLIES_MAX_BYTES,
             max_connections: usize::MAX,
             max_connections_per_ip: usize::MAX,
             connections_max_idle_ms: Some(600_000),
@@ -68,6 +75,12 @@ pub(super) struct Core {
     turn_began_us: u64,
     pub(super) now: Now,
     pub(super) pool: Pool,
+    /// What all connections hold.
+    pub(super) holdings: Holdings,
+    /// Which turn this is.
+    pub(super) turn_number: u32,
+    /// Connections that were accepted and are not taken up yet, by listener.
+    pub(super) arrivals: VecDeque<(usize, OwnedFd)>,
     /// Connections that have something to send.
     pub(super) dirty: Vec<Key>,
     /// Connections whose kept frames may go on.
@@ -108,6 +121,9 @@ impl Core {
             turn_began_us: 0,
             now: clock::now(),
             pool: Pool::default(),
+            holdings: Holdings::default(),
+            turn_number: 0,
+            arrivals: VecDeque::new(),
             dirty: Vec::new(),
             resuming: Vec::new(),
             starved: VecDeque::new(),
@@ -142,7 +158,9 @@ impl Core {
         self.send_all();
         self.ring.publish_buffers();
         self.rearm_starved();
-        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).min();
+        let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty();
+        let at_once_ms = is_unfinished.then_some(self.now.monotonic_ms);
+        let deadline_ms = self.deadline_ms().into_iter().chain(service_deadline_ms).chain(at_once_ms).min();
         self.ring.set_deadline(deadline_ms);
         self.counters.connections_open.set(self.table.len() as u64);
         self.counters.requests_parked.set(self.parked);
@@ -154,6 +172,7 @@ impl Core {
     pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
         let was_woken = self.ring.collect(completions);
         self.counters.wakes.add(u64::from(was_woken));
+        self.turn_number = self.turn_number.wrapping_add(1);
         self.counters.completions.add(completions.len() as u64);
     }
 }

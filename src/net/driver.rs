@@ -30,6 +30,7 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
         while let Some((token, result)) = core.ring.pop_written() {
             service.written(token, result.map_err(failure));
         }
+        core.admit_some();
         core.accept_again();
         core.close_overdue();
         if stop.is_set() && core.stop_by_ms.is_none() {

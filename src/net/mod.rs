@@ -22,6 +22,7 @@ mod connection;
 mod conversation;
 mod core;
 mod driver;
+mod holdings;
 pub mod listener;
 mod pending;
 mod pool;

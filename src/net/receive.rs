@@ -67,6 +67,7 @@ impl Core {
                 durable: self.durable,
                 waits: &mut self.waits,
                 request_max_bytes: self.limits.request_max_bytes,
+                number: self.turn_number,
                 requests: 0,
             };
             was_any |= connection.conversation.resume(id, &mut turn);
@@ -103,6 +104,7 @@ impl Core {
             durable: self.durable,
             waits: &mut self.waits,
             request_max_bytes: self.limits.request_max_bytes,
+            number: self.turn_number,
             requests: 0,
         };
         connection.conversation.feed(id, self.ring.bytes(buffer, length), &mut turn);

@@ -115,17 +115,22 @@ where
     let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
+    // Two of the largest must fit, or they could never come in.
+    let least = settings.limits.request_max_bytes.saturating_mul(2);
+    let share = (settings.limits.queued_requests_max_bytes / plans.len().max(1)).max(least);
+    let limits = NetworkLimits { queued_requests_max_bytes: share, ..settings.limits };
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
         let counters = Arc::<CoreMetrics>::default();
         server.counters.push(counters.clone());
         let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
-        let (settings, quota, waker, make) = (settings.clone(), quota.clone(), plan.waker, plan.service);
+        let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
+        let make = plan.service;
         let body = async move || {
             let service = make(context.clone()).await?;
-            let ring = Ring::new(settings.ring, waker)?;
-            let core = Core::new(ring, listeners, settings.limits, quota, counters);
+            let ring = Ring::new(ring, waker)?;
+            let core = Core::new(ring, listeners, limits, quota, counters);
             driver::run(core, service, context.stop).await.map(drop)
         };
         match spawn(core, plan.cpu, stop.clone(), body) {

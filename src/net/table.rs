@@ -48,6 +48,15 @@ impl Table {
         }
     }
 
+    /// The connection for which `weight` is largest, and not 0.
+    pub(super) fn largest(&self, weight: impl Fn(&Connection) -> u64) -> Option<(Key, u64)> {
+        let weighed = self.slots.iter().filter_map(|slot| match slot {
+            Slot::Used(connection) => Some((connection.key, weight(connection))),
+            Slot::Free(_) => None,
+        });
+        weighed.filter(|(_, weight)| *weight > 0).max_by_key(|(_, weight)| *weight)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -120,6 +120,28 @@ pub(super) fn ports(listener: &str, host: &str, ports: &[u16], problem: Option<&
     failure("ports", format!("{listener} cannot bind {}: {error}", host_and_port(host, *port)), remedy)
 }
 
+/// A port from which the system may let an outgoing connection start can be taken when the server starts. `outgoing` is
+/// net.ipv4.ip_local_port_range, `reserved` is net.ipv4.ip_local_reserved_ports.
+pub(super) fn ports_of_outgoing_connections(outgoing: &str, reserved: &str, ports: &[u16]) -> Option<Finding> {
+    let mut bounds = outgoing.split_whitespace().map(str::parse::<u16>);
+    let (Some(Ok(first)), Some(Ok(last))) = (bounds.next(), bounds.next()) else { return None };
+    let is_reserved = |port: u16| {
+        reserved.trim().split(',').any(|range| {
+            let (from, to) = range.split_once('-').unwrap_or((range, range));
+            matches!((from.parse::<u16>(), to.parse::<u16>()), (Ok(from), Ok(to)) if (from..=to).contains(&port))
+        })
+    };
+    let within = ports.iter().filter(|port| (first..=last).contains(*port) && !is_reserved(**port));
+    let list: Vec<String> = within.map(u16::to_string).collect();
+    if list.is_empty() {
+        return None;
+    }
+    let list = list.join(",");
+    let found = format!("{list}: an outgoing connection of this machine may hold it ({first} to {last} are for those)");
+    let remedy = format!("Use ports below {first}, or sysctl net.ipv4.ip_local_reserved_ports={list}.");
+    Some(warning("ports", found, remedy))
+}
+
 pub(super) fn data_dir(dir: &Path, is_there: bool, probe: io::Result<()>) -> Finding {
     let dir = dir.display();
     match probe {
@@ -194,6 +216,18 @@ mod tests {
         let found = processors(3, 2);
         assert_eq!((found.severity, found.remedy.ends_with("--cores 2.")), (Severity::Warning, true));
         assert_eq!(processors(1, 0).severity, Severity::Failure);
+    }
+
+    #[test]
+    fn ports_that_outgoing_connections_use_are_warned_of_unless_reserved() {
+        let of = |reserved, ports: &[u16]| ports_of_outgoing_connections("32768\t60999\n", reserved, ports);
+        assert_eq!(of("\n", &[9092, 32_767, 61_000]), None);
+        let warning = of("\n", &[32_767, 32_768, 60_999]).expect("two are within");
+        assert_eq!(warning.severity, Severity::Warning);
+        assert!(warning.remedy.ends_with("ip_local_reserved_ports=32768,60999."), "{}", warning.remedy);
+        assert_eq!(of("8080,40000-40002\n", &[40_000, 40_002]), None);
+        assert!(of("8080,40000-40002\n", &[40_000, 40_003]).expect("one").found.starts_with("40003:"));
+        assert_eq!(ports_of_outgoing_connections("", "", &[40_000]), None);
     }
 
     #[test]

@@ -104,6 +104,13 @@ pub fn examine(settings: &Settings) -> Report {
 pub fn examine_for_start(settings: &Settings) -> Report {
     let mut report = examine_machine(settings.cores, settings.max_connections);
     report.findings.push(data_dir(&settings.data_dir));
+    if let Ok(table) = PortTable::of(settings) {
+        let outgoing = read("/proc/sys/net/ipv4/ip_local_port_range");
+        let reserved = read("/proc/sys/net/ipv4/ip_local_reserved_ports");
+        let all: Vec<u16> =
+            (0..settings.listeners.len()).flat_map(|listener| bound(settings, &table, listener)).collect();
+        report.findings.extend(judge::ports_of_outgoing_connections(&outgoing, &reserved, &all));
+    }
     report
 }
 
@@ -133,11 +140,6 @@ pub fn descriptor_ceiling() -> i32 {
     i32::try_from(limit.saturating_sub(FILES_RESERVED)).unwrap_or(i32::MAX)
 }
 
-/// Makes the directory of the server's state, with its parents.
-pub fn make_data_dir(dir: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(dir)
-}
-
 /// What cannot be read is judged as empty.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
@@ -164,8 +166,7 @@ fn ports(settings: &Settings) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for (index, listener) in settings.listeners.iter().enumerate() {
-        let own = (0..settings.cores).filter_map(|core| table.own_port(index, core));
-        let ports: Vec<u16> = std::iter::once(listener.bind_port).chain(own).collect();
+        let ports = bound(settings, &table, index);
         let problem = ports.iter().find_map(|&port| Some((port, try_port(&listener.bind_host, port).err()?)));
         findings.push(judge::ports(&listener.name, &listener.bind_host, &ports, problem.as_ref()));
     }
@@ -174,6 +175,12 @@ fn ports(settings: &Settings) -> Vec<Finding> {
         findings.push(judge::ports("metrics", host, &[*port], problem.as_ref()));
     }
     findings
+}
+
+/// The ports that are bound for a listener: its own, then those of the cores.
+fn bound(settings: &Settings, table: &PortTable, listener: usize) -> Vec<u16> {
+    let own = (0..settings.cores).filter_map(|core| table.own_port(listener, core));
+    std::iter::once(settings.listeners[listener].bind_port).chain(own).collect()
 }
 
 /// Binds and lets go. The standard library sets SO_REUSEADDR, as the server does: what is left of closed connections does
@@ -227,7 +234,6 @@ mod tests {
         assert_eq!(data_dir(scratch.path()).severity, Severity::Fine);
         assert_eq!(data_dir(&scratch.path().join("a/b")).severity, Severity::Fine);
         assert!(!scratch.path().join("a").exists());
-        make_data_dir(&scratch.path().join("a/b")).expect("made");
         std::fs::write(scratch.path().join("file"), b"").expect("written");
         assert_eq!(data_dir(&scratch.path().join("file/data")).severity, Severity::Failure);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Foundation;
 use crate::config::Settings;
 use crate::ids::NodeIndex;
+use crate::journal::block::BLOCK_BYTES;
 use crate::journal::disk::Lock;
 use crate::journal::failure::OpenError;
 use crate::journal::files::{Folder, Worker};
@@ -15,9 +16,6 @@ use crate::journal::stream::StreamSettings;
 use crate::leadership::assign::leader_of;
 use crate::leadership::pin;
 use crate::shard::{Journal, Mail, RunJob};
-
-/// Size of a segment of the log, in bytes; a core has two of them, one in use and one prepared.
-const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// The rule by which partitions are placed; it is leadership's. A journal placed by another is re-distributed.
 const PLACEMENT: &str = "in turn";
@@ -45,7 +43,8 @@ impl Journals {
         let placement = Placement { streams: settings.cores, name: PLACEMENT, stream_of: &stream_of };
         let folder = Arc::new(Folder::new(settings.data_dir.join("journal")));
         let layout = Layout::open(folder, placement, &mut |_| {})?;
-        let settings = StreamSettings { mode, segment_bytes: SEGMENT_BYTES, snapshot_after_bytes: 4 * SEGMENT_BYTES };
+        let segment_bytes = settings.journal_segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes: 4 * segment_bytes };
         Ok(Journals::Folder { layout, settings })
     }
 

@@ -170,6 +170,7 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, ServeError> {
         bootstrap: bootstrap.collect::<Result<Vec<_>, _>>()?,
         limits: NetworkLimits {
             request_max_bytes: settings.request_max_bytes,
+            queued_requests_max_bytes: settings.queued_requests_max_bytes,
             max_connections: settings.max_connections,
             max_connections_per_ip: settings.max_connections_per_ip,
             connections_max_idle_ms: u64::try_from(settings.connections_max_idle_ms).ok(),

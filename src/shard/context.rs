@@ -6,7 +6,7 @@ use super::service::{ConnectionId, Session};
 use crate::auth::{ANONYMOUS, Subject};
 use crate::clock::Now;
 use crate::group::Ticket;
-use crate::wire::Version;
+use crate::wire::{HeaderView, Version};
 
 /// Who asks, how, and when.
 #[derive(Debug)]
@@ -15,12 +15,10 @@ pub struct RequestContext<'a> {
     pub connection: ConnectionId,
     /// Its peer and listener.
     pub session: &'a Session,
-    /// From the request's header.
-    pub client_id: Option<Cow<'a, str>>,
+    /// The request's header.
+    pub header: HeaderView<'a>,
     /// The version of the API that is spoken.
     pub version: Version,
-    /// Echoed in the reply's header.
-    pub correlation_id: i32,
     /// The time of the batch.
     pub now: Now,
 }
@@ -32,8 +30,13 @@ impl RequestContext<'_> {
     }
 
     /// The client id as Kafka stores it with a member: empty when there is none.
-    pub fn client_id(&self) -> &str {
-        self.client_id.as_deref().unwrap_or_default()
+    pub fn client_id(&self) -> Cow<'_, str> {
+        self.header.client_id().unwrap_or_default()
+    }
+
+    /// Echoed in the reply's header.
+    pub fn correlation_id(&self) -> i32 {
+        self.header.prefix.correlation_id()
     }
 
     /// Kafka's textual form of the peer's address: a slash, then the address without its port.
@@ -43,6 +46,6 @@ impl RequestContext<'_> {
 
     /// What a parked request needs to be answered later.
     pub fn ticket(&self) -> Ticket {
-        Ticket { connection: self.connection.0, correlation_id: self.correlation_id, version: self.version.number }
+        Ticket { connection: self.connection.0, correlation_id: self.correlation_id(), version: self.version.number }
     }
 }

@@ -89,7 +89,7 @@ impl ControlPort {
         write: WriteReply,
     ) -> Verdict {
         let (connection, version) = (context.connection, context.version);
-        let parked = ParkedRequest { connection, api, version, correlation_id: context.correlation_id, write };
+        let parked = ParkedRequest { connection, api, version, correlation_id: context.correlation_id(), write };
         let token = self.send(request);
         self.parked.insert(token, parked);
         Verdict::Parked

@@ -96,10 +96,11 @@ impl Fetch {
     /// Reads what there is for `node` now.
     pub(super) fn read(&self, catalogue: &Catalogue, node: NodeIndex) -> Fetched {
         let mut fetched = Fetched::default();
+        let share_bytes = (self.max_bytes / self.partitions().max(1)).max(LEAST_SHARE_BYTES);
         for topic in &self.topics {
             let mut rows = Vec::with_capacity(topic.partitions.len());
             for partition in &topic.partitions {
-                let row = self.read_partition(topic, partition, catalogue, node, &mut fetched.records);
+                let row = self.read_partition(topic, partition, catalogue, node, share_bytes, &mut fetched.records);
                 fetched.has_news |= !row.error.is_none() || row.diverging.is_some();
                 rows.push(row);
             }
@@ -110,13 +111,14 @@ impl Fetch {
 
     /// Whether this is to wait, rather than be answered with what there is.
     pub(super) fn waits_for_more(&self, fetched: &Fetched) -> bool {
-        let partitions = self.partitions();
         // What waits is kept, so what is very large is answered now, as if its time were over.
-        let is_kept = (1..=limits::WAITING_FETCH_PARTITIONS_MAX).contains(&partitions);
+        let is_kept = (1..=limits::WAITING_FETCH_PARTITIONS_MAX).contains(&self.partitions());
         is_kept && !fetched.has_news && fetched.records.len() < self.min_bytes
     }
 
-    fn read_records(&self, source: &Records, asked: &FetchPartition, records: &mut Vec<u8>) {
+    /// `share_bytes` is what a partition may have in versions 0 to 2: these clients ask in the same order each time and know no
+    /// limit for all partitions together, so each of them gets its share of ours.
+    fn read_records(&self, source: &Records, asked: &FetchPartition, share_bytes: usize, records: &mut Vec<u8>) {
         // The first batch of all goes even if it is too large, so that every client gets on.
         let is_first = records.is_empty();
         let rest_bytes = self.max_bytes.saturating_sub(records.len());
@@ -124,19 +126,13 @@ impl Fetch {
         match self.version {
             0..=2 => {
                 let magic = if self.version == 2 { Magic::One } else { Magic::Zero };
-                let max_bytes = asked.max_bytes.min(self.share_bytes(records.len()));
+                let is_over = records.len() >= LEAST_SHARE_BYTES * LEAST_SHARES;
+                let max_bytes = if is_over { 0 } else { asked.max_bytes.min(share_bytes) };
                 source.append_messages_from(asked.offset, magic, max_bytes, false, records)
             }
             3 => source.append_messages_from(asked.offset, Magic::One, max_bytes, is_first, records),
             _ => source.append_from(asked.offset, max_bytes, is_first, records),
         };
-    }
-
-    /// What a partition may have in versions 0 to 2: these clients ask in the same order each time and know no limit for all
-    /// partitions together, so each of them gets its share of ours.
-    fn share_bytes(&self, used_bytes: usize) -> usize {
-        let shares_bytes = (self.max_bytes / self.partitions().max(1)).max(LEAST_SHARE_BYTES);
-        if used_bytes < LEAST_SHARE_BYTES * LEAST_SHARES { shares_bytes } else { 0 }
     }
 
     fn partitions(&self) -> usize {
@@ -149,6 +145,7 @@ impl Fetch {
         asked: &FetchPartition,
         catalogue: &Catalogue,
         node: NodeIndex,
+        share_bytes: usize,
         records: &mut Vec<u8>,
     ) -> FetchedPartition {
         let (found, unknown) = match &topic.name {
@@ -182,7 +179,7 @@ impl Fetch {
             return ErrorCode::OFFSET_OUT_OF_RANGE.into();
         }
         let start = records.len();
-        self.read_records(&led.records, asked, records);
+        self.read_records(&led.records, asked, share_bytes, records);
         FetchedPartition { records: start..records.len(), ..whole }
     }
 }
@@ -193,11 +190,19 @@ pub(super) struct WaitingFetches {
     by_connection: HashMap<ConnectionId, (u64, Fetch)>,
     /// Rising; of connections that are gone, a deadline stays until it has come.
     deadlines: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    /// Of all that wait.
+    partitions: usize,
 }
 
 impl WaitingFetches {
+    /// Whether one more may wait.
+    pub(super) fn has_room_for(&self, fetch: &Fetch) -> bool {
+        self.partitions + fetch.partitions() <= limits::WAITING_FETCHES_PARTITIONS_MAX
+    }
+
     /// Keeps a Fetch until `deadline_ms` on the monotonic clock.
     pub(super) fn wait(&mut self, connection: ConnectionId, deadline_ms: u64, fetch: Fetch) {
+        self.partitions += fetch.partitions();
         let before = self.by_connection.insert(connection, (deadline_ms, fetch));
         assert!(before.is_none(), "a connection has one parked request");
         self.deadlines.push(Reverse((deadline_ms, connection)));
@@ -205,7 +210,7 @@ impl WaitingFetches {
 
     /// The connection is gone.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.by_connection.remove(&connection);
+        self.take(connection);
         // Clients that come and go leave deadlines behind, each for as long as its client would have waited.
         if self.deadlines.len() > 2 * self.by_connection.len() + 64 {
             let waiting = &self.by_connection;
@@ -221,10 +226,16 @@ impl WaitingFetches {
             }
             self.deadlines.pop();
             if self.by_connection.get(&connection).is_some_and(|(deadline, _)| *deadline == deadline_ms) {
-                return self.by_connection.remove(&connection).map(|(_, fetch)| (connection, fetch));
+                return self.take(connection).map(|fetch| (connection, fetch));
             }
         }
         None
+    }
+
+    fn take(&mut self, connection: ConnectionId) -> Option<Fetch> {
+        let (_, fetch) = self.by_connection.remove(&connection)?;
+        self.partitions -= fetch.partitions();
+        Some(fetch)
     }
 
     /// When the next one's time is over, at the earliest.
@@ -387,6 +398,23 @@ mod tests {
         assert_eq!(due, [4, 1]);
         assert_eq!(waiting.next_deadline_ms(), Some(60));
         assert!(waiting.due(60).is_some() && waiting.next_deadline_ms().is_none());
+    }
+
+    #[test]
+    fn the_partitions_of_all_that_wait_are_bounded() {
+        let most = limits::WAITING_FETCHES_PARTITIONS_MAX;
+        let mut waiting = WaitingFetches::default();
+        let each = limits::WAITING_FETCH_PARTITIONS_MAX;
+        for connection in 0..most / each {
+            let fetch = by_id(&vec![partition(0, 100); each]);
+            assert!(waiting.has_room_for(&fetch), "{connection}");
+            waiting.wait(ConnectionId(connection as u64), 10, fetch);
+        }
+        assert!(!waiting.has_room_for(&by_id(&[partition(0, 100)])));
+        waiting.forget(ConnectionId(0));
+        assert!(waiting.has_room_for(&by_id(&vec![partition(0, 100); each])));
+        assert!(waiting.due(10).is_some());
+        assert!(waiting.has_room_for(&by_id(&vec![partition(0, 100); 2 * each])));
     }
 
     #[test]

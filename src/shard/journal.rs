@@ -8,7 +8,7 @@ use crate::journal::codec::Decoder;
 use crate::journal::failure::OpenError;
 use crate::journal::job::Job;
 use crate::journal::replay::{Replay, Replayed};
-use crate::journal::store::Store;
+use crate::journal::store::{Store, StoreState};
 use crate::journal::stream::{Stream, StreamSettings};
 
 /// Tells the journal's writes from those of control.
@@ -150,6 +150,7 @@ impl Shard {
         let Some(store) = self.journal.store_mut() else { return };
         let failed = store.poll_failed();
         if let Some(failed) = failed {
+            self.metrics.journal_failures.add(1);
             self.release(failed.after, network);
             self.fail_writes(failed.through);
             network.failed(failed.after, failed.through);
@@ -157,14 +158,32 @@ impl Shard {
         let Some(store) = self.journal.store_mut() else { return };
         let durable = store.durable();
         self.release(durable, network);
+        // Not before what failed is undone.
+        self.turn_snapshot();
         let now = self.now;
         let Some(store) = self.journal.store_mut() else { return };
         while let Some(write) = store.poll_write(now) {
             let (file, offset, sync, token) = (write.file, write.offset, write.sync, write.token | TOKEN);
+            self.metrics.journal_writes.add(1);
             network.write(FileWrite { file, offset, data: Box::new(write.data), sync, token });
         }
         while let Some(job) = store.poll_job(now) {
             (self.run_job)(job);
+        }
+    }
+
+    pub(super) fn publish_journal_metrics(&self) {
+        let state = match self.journal.store().map(|store| store.state()) {
+            Some(StoreState::Open) => 0,
+            None => 1,
+            Some(StoreState::Full) => 2,
+            Some(StoreState::Fenced) => 3,
+        };
+        self.metrics.journal_state.set(state);
+        if let Some(store) = self.journal.store() {
+            let (appended, durable) = (store.appended().0, store.durable().0);
+            self.metrics.journal_appended_bytes.set(appended);
+            self.metrics.journal_waiting_bytes.set(appended.saturating_sub(durable));
         }
     }
 

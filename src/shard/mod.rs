@@ -9,17 +9,20 @@ mod journal;
 pub mod mailbox;
 mod persist;
 pub mod service;
+mod snapshots;
 
 use std::sync::Arc;
 
 use self::context::RequestContext;
 use self::control_port::ControlPort;
 pub use self::control_port::{Mail, Owner};
+use self::dispatch::JudgedCommit;
 use self::fetches::WaitingFetches;
 pub use self::journal::{Journal, RunJob};
 use self::mailbox::Mailboxes;
 use self::persist::Persistence;
 use self::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict, WriteFailure};
+use self::snapshots::Snapshots;
 use crate::auth::{Authorizer, Operation, Resource};
 use crate::clock::Now;
 use crate::config::Settings;
@@ -81,8 +84,10 @@ pub struct Shard {
     /// What the journal has made durable, as far as it was passed on.
     released: JournalPosition,
     persistence: Persistence,
+    snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
+    judged_commits: Vec<JudgedCommit>,
     api_versions: Vec<ApiVersion>,
     now: Now,
 }
@@ -108,7 +113,9 @@ impl Shard {
             run_job,
             released: JournalPosition::default(),
             persistence: Persistence::default(),
+            snapshots: Snapshots::default(),
             codes: Vec::new(),
+            judged_commits: Vec::new(),
             api_versions: dispatch::served_apis(),
             now,
         }
@@ -144,9 +151,9 @@ impl Shard {
         self.views.catalogue(self.guard())
     }
 
-    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue) {
+    fn groups_and_catalogue(&mut self) -> (&mut Groups, &Catalogue, &dyn Authorizer) {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
-        (&mut self.groups, self.views.catalogue(guard))
+        (&mut self.groups, self.views.catalogue(guard), &*self.authorizer)
     }
 
     /// The offsets partition of a group, if this core coordinates it.
@@ -195,6 +202,7 @@ impl Shard {
         self.metrics.group_members.set(census.members as u64);
         self.metrics.committed_offsets.set(census.offsets as u64);
         self.metrics.leadership_epoch.set(self.table().epoch);
+        self.publish_journal_metrics();
     }
 }
 
@@ -244,7 +252,7 @@ impl Service for Shard {
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        if self.groups.has_output() || self.is_loading() {
+        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() {
             return Some(self.now.monotonic_ms);
         }
         let journal = self.journal.store().and_then(|store| store.deadline_ms());

@@ -52,6 +52,9 @@ pub enum Verdict {
     Close(Cow<'static, str>),
 }
 
+/// Why a connection closes whose request would be answered with more than [`crate::limits::RESPONSE_MAX_BYTES`].
+pub const OVERSIZED_REPLY: &str = "oversized reply: the answer would be larger than any may be";
+
 /// What a core does with its connections' frames.
 ///
 /// In each turn of the core the network calls `begin`, then `request` and the others for what came in, then `turn`; it
@@ -102,7 +105,8 @@ pub struct FileWrite {
 /// What a service may ask of the network.
 pub trait Network {
     /// Appends the reply frame (size prefix included) of the parked request of a connection, which then goes on with the
-    /// frames behind it. False if the connection is gone or has no parked request.
+    /// frames behind it; appending nothing closes it ([`OVERSIZED_REPLY`]). False if the connection is gone or has no parked
+    /// request.
     fn answer(&mut self, connection: ConnectionId, write: &mut dyn FnMut(&mut Vec<u8>)) -> bool;
 
     /// Replies that waited for the journal up to `position` may leave.

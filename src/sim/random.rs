@@ -35,7 +35,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from `first` to `last`, both included.

@@ -220,8 +220,8 @@ impl World {
         match event {
             Event::Turn { incarnation, core } => self.turn(incarnation, core, at_us),
             Event::Open { connection } => self.open_at_server(connection),
-            Event::Frame { connection, frame } => self.to_core(connection, |id| Incoming::Frame(id, frame)),
-            Event::ClosedAtServer { connection } => self.to_core(connection, Incoming::Closed),
+            Event::Frame { connection, frame } => self.send_to_core(connection, |id| Incoming::Frame(id, frame)),
+            Event::ClosedAtServer { connection } => self.send_to_core(connection, Incoming::Closed),
             Event::Reply { connection, frame } => self.reply_at_client(connection, &frame),
             Event::ClosedAtClient { connection } => self.closed_at_client(connection),
             Event::Act { actor } => self.act(actor, at_us),

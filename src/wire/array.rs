@@ -43,7 +43,10 @@ impl Rows<'_, '_> {
     #[inline]
     pub fn push<'e, R: Wire<'e>>(&mut self, row: R) {
         debug_assert_eq!((self.element)(), std::any::type_name::<R>(), "the array's own element type");
-        row.write(self.writer, self.version);
+        // The rest of a frame that is too large is not written: it will be thrown away.
+        if !self.writer.is_full() {
+            row.write(self.writer, self.version);
+        }
         self.pushed += 1;
     }
 }

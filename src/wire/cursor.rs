@@ -135,8 +135,9 @@ impl<'a> Cursor<'a> {
         Ok(usize::try_from(length).ok())
     }
 
+    /// A string or null, not decoded.
     #[inline]
-    fn string_bytes(&mut self, flexible: bool) -> Result<Option<&'a [u8]>, Malformed> {
+    pub fn nullable_string_bytes(&mut self, flexible: bool) -> Result<Option<&'a [u8]>, Malformed> {
         let Some(length) = self.length(flexible, |cursor| cursor.i16().map(i32::from))? else {
             return Ok(None);
         };
@@ -149,13 +150,13 @@ impl<'a> Cursor<'a> {
     /// A string or null. Invalid UTF-8 reads as U+FFFD where Java would put it.
     #[inline]
     pub fn nullable_string(&mut self, flexible: bool) -> Result<Option<Cow<'a, str>>, Malformed> {
-        Ok(self.string_bytes(flexible)?.map(text::decode))
+        Ok(self.nullable_string_bytes(flexible)?.map(text::decode))
     }
 
     /// Steps over a string; false if it was null.
     #[inline]
     pub fn skip_nullable_string(&mut self, flexible: bool) -> Result<bool, Malformed> {
-        Ok(self.string_bytes(flexible)?.is_some())
+        Ok(self.nullable_string_bytes(flexible)?.is_some())
     }
 
     /// Bytes (or records) or null.

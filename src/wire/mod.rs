@@ -52,7 +52,7 @@ pub use array::Array;
 pub use cursor::Cursor;
 pub use frame::{BadFrameSize, Frames};
 pub use malformed::Malformed;
-pub use prefix::{Prefix, RequestHeader, ResponseHeader};
+pub use prefix::{HeaderView, Prefix, RequestHeader, ResponseHeader};
 pub use schema::Wire;
 pub use uuid::Uuid;
 pub use versions::{ApiKey, Version, VersionRange};

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use zerocopy::byteorder::big_endian::{I16, I32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::{Cursor, Malformed, Writer};
+use super::{Cursor, Malformed, Writer, text};
 
 /// What all requests begin with, as it lies in the frame.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug)]
@@ -49,7 +49,42 @@ impl Prefix {
     }
 }
 
-/// The whole header of a request.
+/// The whole header of a request as it lies in the frame. The client id is not decoded, because few requests look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderView<'a> {
+    /// The fixed part.
+    pub prefix: &'a Prefix,
+    client_id: Option<&'a [u8]>,
+}
+
+impl<'a> HeaderView<'a> {
+    /// Reads header version 0, 1 or 2; the cursor then stands at the body.
+    ///
+    /// # Errors
+    /// A header that is cut short.
+    #[inline]
+    pub fn read(cursor: &mut Cursor<'a>, header_version: i16) -> Result<Self, Malformed> {
+        let prefix = Prefix::peek(cursor.rest())?;
+        cursor.take(size_of::<Prefix>(), "request header is cut short")?;
+        // Its length is an int16 in the flexible header too: it must be readable before the version is agreed on.
+        let client_id = if header_version >= 1 {
+            cursor.nullable_string_bytes(false).map_err(|malformed| malformed.in_field("RequestHeader.client_id"))?
+        } else {
+            None
+        };
+        if header_version >= 2 {
+            cursor.tags(|_, _| Ok(false)).map_err(|malformed| malformed.in_field("RequestHeader"))?;
+        }
+        Ok(HeaderView { prefix, client_id })
+    }
+
+    /// Not in header version 0. Kafka takes null for empty.
+    pub fn client_id(&self) -> Option<Cow<'a, str>> {
+        self.client_id.map(text::decode)
+    }
+}
+
+/// The whole header of a request, to keep.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestHeader<'a> {
     /// Number of the API.
@@ -69,22 +104,12 @@ impl<'a> RequestHeader<'a> {
     /// A header that is cut short.
     #[inline]
     pub fn read(cursor: &mut Cursor<'a>, header_version: i16) -> Result<Self, Malformed> {
-        let prefix = *Prefix::peek(cursor.rest())?;
-        cursor.take(size_of::<Prefix>(), "request header is cut short")?;
-        // Its length is an int16 in the flexible header too: it must be readable before the version is agreed on.
-        let client_id = if header_version >= 1 {
-            cursor.nullable_string(false).map_err(|malformed| malformed.in_field("RequestHeader.client_id"))?
-        } else {
-            None
-        };
-        if header_version >= 2 {
-            cursor.tags(|_, _| Ok(false)).map_err(|malformed| malformed.in_field("RequestHeader"))?;
-        }
+        let view = HeaderView::read(cursor, header_version)?;
         Ok(RequestHeader {
-            api_key: prefix.api_key(),
-            api_version: prefix.api_version(),
-            correlation_id: prefix.correlation_id(),
-            client_id,
+            api_key: view.prefix.api_key(),
+            api_version: view.prefix.api_version(),
+            correlation_id: view.prefix.correlation_id(),
+            client_id: view.client_id(),
         })
     }
 

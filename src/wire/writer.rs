@@ -3,11 +3,14 @@
 
 use super::cursor::STRING_MAX_BYTES;
 use super::text;
+use crate::limits::RESPONSE_MAX_BYTES;
 
 /// Appends the protocol's primitives to a vector.
 #[derive(Debug)]
 pub struct Writer<'b> {
     buffer: &'b mut Vec<u8>,
+    /// Above this length of the buffer no more elements of arrays are written.
+    full_at: usize,
     first_error: i16,
 }
 
@@ -20,7 +23,7 @@ impl<'b> Writer<'b> {
     /// Appends behind what the vector holds.
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>) -> Self {
-        Writer { buffer, first_error: 0 }
+        Writer { buffer, full_at: usize::MAX, first_error: 0 }
     }
 
     /// The first error code other than 0 in what was written by this writer, at the top or in a row; 0 if there is none.
@@ -43,10 +46,11 @@ impl<'b> Writer<'b> {
         self.buffer.len()
     }
 
-    /// Leaves room for the int32 size.
+    /// Leaves room for the int32 size. From here on the writer is full once the frame is larger than any reply may be.
     #[inline]
     pub fn begin_frame(&mut self) -> FrameStart {
         let start = FrameStart(self.buffer.len());
+        self.full_at = start.0 + RESPONSE_MAX_BYTES;
         self.i32(0);
         start
     }
@@ -57,6 +61,12 @@ impl<'b> Writer<'b> {
         let (_, frame) = self.buffer.split_at_mut(start.0);
         let (size, body) = frame.split_first_chunk_mut::<4>().expect("begin_frame left room for the size");
         *size = i32::try_from(body.len()).expect("a frame is smaller than 2 GiB").to_be_bytes();
+    }
+
+    /// Whether the frame is larger than any reply may be: it is not complete then, and must be abandoned.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() > self.full_at
     }
 
     /// Drops all that came since `start`, the size included.

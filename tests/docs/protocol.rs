@@ -26,7 +26,7 @@ Made from the table in `src/wire/versions.rs` by `UPDATE_DOCS=1 cargo test --tes
 #[rustfmt::skip]
 const REMARKS: &[(&[&str], &str)] = &[
     (&["Produce"], "records are checked, acknowledged and dropped. Versions 0 to 2 carry old record formats, which Kafka 4 does not take either"),
-    (&["Fetch"], "records are made up; no fetch sessions: each request is answered in full. Versions 0 to 3 could carry old record formats only, which Kafka 4 does not send either"),
+    (&["Fetch"], "records are made up; no fetch sessions: each request is answered in full. Versions 0 to 3, which Kafka 4 does not serve, get the old message formats"),
     (&["ListOffsets"], "answered out of the made-up records"),
     (&["OffsetCommit"], "versions 0 and 1 kept offsets in ZooKeeper, or a timestamp for each; Kafka 4 does not serve them either"),
     (&["OffsetFetch"], "version 0 read from ZooKeeper; Kafka 4 does not serve it either"),

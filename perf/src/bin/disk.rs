@@ -1,7 +1,8 @@
 //! What a disk takes: one stream of batches, each durable before the next is written, by each way that a journal could
 //! write them. Prints a Markdown table. One write is under way at a time, through an io_uring as the server has it.
 //!
-//! `cargo run --release -p rallypoint-perf --bin disk -- FOLDER [SECONDS]`
+//! `cargo run --release -p rallypoint-perf --bin disk -- FOLDER [SECONDS [busy]]`. `busy`: the thread is pinned and never
+//! sleeps, as a core that has requests to serve meanwhile; its CPU time then says nothing.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use io_uring::squeue::Flags;
-use io_uring::{IoUring, opcode, types};
+use io_uring::{EnterFlags, IoUring, opcode, types};
 
 const FILE_BYTES: u64 = 256 << 20;
 const BLOCK_BYTES: usize = 4096;
@@ -24,18 +25,23 @@ struct Case {
     /// RWF_DSYNC on the write; otherwise an fdatasync linked behind it.
     dsync: bool,
     batch_bytes: usize,
+    is_busy: bool,
 }
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().expect("usage: disk FOLDER [SECONDS]");
     let seconds = arguments.next().map_or(2.0, |text| text.parse().expect("SECONDS is a number"));
+    let is_busy = arguments.next().is_some_and(|word| word == "busy");
+    if is_busy {
+        core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
+    }
     println!("| batch | file | write | sync | batches/s | MB/s | p50 us | p99 us | CPU us/batch |");
     println!("|---|---|---|---|---|---|---|---|---|");
     for batch_bytes in [4 << 10, 64 << 10] {
         for zeroed in [false, true] {
             for (direct, dsync) in [(false, false), (true, false), (false, true), (true, true)] {
-                let case = Case { zeroed, direct, dsync, batch_bytes };
+                let case = Case { zeroed, direct, dsync, batch_bytes, is_busy };
                 run(Path::new(&folder), case, Duration::from_secs_f64(seconds))?;
             }
         }
@@ -57,8 +63,8 @@ fn run(folder: &Path, case: Case, time: Duration) -> std::io::Result<()> {
     while offset + case.batch_bytes as u64 <= FILE_BYTES && start.elapsed() < time {
         let begun = Instant::now();
         batch[..8].copy_from_slice(&offset.to_le_bytes());
-        write_durably(&mut ring, &file, batch, offset, case.dsync)?;
-        latencies.saturating_record(begun.elapsed().as_nanos() as u64);
+        write_durably(&mut ring, &file, batch, offset, case)?;
+        latencies.record(begun.elapsed().as_nanos() as u64).expect("the histogram grows");
         offset += case.batch_bytes as u64;
     }
     let (elapsed, cpu) = (start.elapsed().as_secs_f64(), cpu_time() - cpu);
@@ -97,10 +103,10 @@ fn create(path: &Path, case: Case) -> std::io::Result<File> {
     OpenOptions::new().write(true).custom_flags(flags).open(path)
 }
 
-fn write_durably(ring: &mut IoUring, file: &File, batch: &[u8], offset: u64, dsync: bool) -> std::io::Result<()> {
+fn write_durably(ring: &mut IoUring, file: &File, batch: &[u8], offset: u64, case: Case) -> std::io::Result<()> {
     let file = types::Fd(file.as_raw_fd());
     let write = opcode::Write::new(file, batch.as_ptr(), batch.len() as u32).offset(offset);
-    let entries = if dsync {
+    let entries = if case.dsync {
         vec![write.rw_flags(libc::RWF_DSYNC).build()]
     } else {
         let sync = opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC);
@@ -108,7 +114,11 @@ fn write_durably(ring: &mut IoUring, file: &File, batch: &[u8], offset: u64, dsy
     };
     // SAFETY: `batch` and the file outlive the completions, which are awaited below.
     unsafe { ring.submission().push_multiple(&entries) }.expect("the ring is empty");
-    ring.submit_and_wait(entries.len())?;
+    ring.submit_and_wait(if case.is_busy { 0 } else { entries.len() })?;
+    while ring.completion().len() < entries.len() {
+        // SAFETY: no argument is passed, and nothing is submitted.
+        unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, EnterFlags::GETEVENTS.bits(), None) }?;
+    }
     for (completion, wanted) in ring.completion().zip([batch.len() as i32, 0]) {
         if completion.result() < 0 {
             return Err(std::io::Error::from_raw_os_error(-completion.result()));

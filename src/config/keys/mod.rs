@@ -144,7 +144,10 @@ mod tests {
                 Kind::Number { max, .. } if key.default != max.to_string() => Value::Number(max),
                 Kind::Number { min, .. } => Value::Number(min),
                 Kind::Boolean => Value::Boolean(key.default != "true"),
-                Kind::Text | Kind::Word(_) => Value::Text("other".into()),
+                Kind::Text => Value::Text("other".into()),
+                Kind::Word(words) => {
+                    Value::Text((*words.iter().find(|word| **word != key.default).expect("a choice")).into())
+                }
                 Kind::List { .. } | Kind::Words(_) => Value::List(vec!["other".into()]),
             };
             let mut settings = Settings::default();

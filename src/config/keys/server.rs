@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Key, Kind, MAX, int, key, list, long, short};
 use crate::journal::store::Durability;
-use crate::limits::{CORES_MAX, PARTITIONS_MAX, RECORDS_PER_PARTITION_MAX};
+use crate::limits::{CORES_MAX, PARTITIONS_MAX, QUEUED_REQUESTS_MAX_BYTES, RECORDS_PER_PARTITION_MAX};
 
 const PARTITIONS: i32 = PARTITIONS_MAX as i32;
 
@@ -73,6 +73,18 @@ pub(super) static KEYS: &[Key] = &[
         "The largest request frame in bytes; above it, the connection closes.",
     )
     .sets(|settings, value| settings.request_max_bytes = value.size()),
+    long(
+        "queued.max.request.bytes",
+        "-1",
+        -1,
+        i64::MAX,
+        "Most bytes of requests that have come and are not executed, large ones that are under way above all, over all \
+         connections; above it, the connection that has most of them is closed. -1: 1 GiB.",
+    )
+    .sets(|settings, value| {
+        let bytes = usize::try_from(value.long()).ok().filter(|&bytes| bytes > 0);
+        settings.queued_requests_max_bytes = bytes.unwrap_or(QUEUED_REQUESTS_MAX_BYTES);
+    }),
     int("max.connections", "2147483647", 0, MAX, "Most connections at once, over all cores and listeners.")
         .sets(|settings, value| settings.max_connections = value.size()),
     int("max.connections.per.ip", "2147483647", 1, MAX, "Most connections at once from one address, over all cores.")
@@ -93,6 +105,14 @@ pub(super) static KEYS: &[Key] = &[
          (kept nowhere).",
     )
     .sets(|settings, value| settings.journal_mode = Durability::of_name(value.text())),
+    int(
+        "rallypoint.journal.segment.bytes",
+        "16777216",
+        65_536,
+        1 << 30,
+        "Size of the files that the journal is written to, for each core; snapshots keep it at about five of them.",
+    )
+    .sets(|settings, value| settings.journal_segment_bytes = value.size() as u64),
     // Topics.
     key(
         "rallypoint.topics",

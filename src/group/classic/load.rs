@@ -18,6 +18,7 @@ impl ClassicGroup {
     pub(in crate::group) fn load(&mut self, record: &GroupMetadata, core: &mut Core) {
         core.members = core.members + record.members.len() - self.members.len();
         self.members = Members::new(core.seed());
+        (self.is_written, self.last_written) = (true, None);
         self.generation_id = record.generation;
         self.state_since_ms = record.current_state_timestamp_ms;
         let has_type = !record.protocol_type.is_empty() || !record.members.is_empty();

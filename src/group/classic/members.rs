@@ -173,6 +173,7 @@ impl Members {
     }
 
     /// How many members have a SyncGroup parked.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn syncing(&self) -> usize {
         self.syncing as usize
     }
@@ -192,6 +193,7 @@ impl Members {
     }
 
     /// Counts everything anew and compares.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let count = |is: fn(&Member) -> bool| self.iter().filter(|(_, member)| is(member)).count();
         let claims = [

@@ -1,13 +1,15 @@
 //! The classic group protocol: who is in a group, which generation it is in, and whose turn it is to ask what.
 //!
 //! A transition per file: [`join`], [`sync`], [`heartbeat`], [`leave`], [`static_member`] are what clients ask for, [`timers`]
-//! what time brings, [`rebalance`] what they all lead to, [`written`] what follows once a record is on disk. Counts over the
+//! what time brings, [`rebalance`] what they all lead to, [`written`] what follows once a record is on disk,
+//! [`last_written`] what a restart would find. Counts over the
 //! members live in [`members`], votes in [`tally`].
 
 mod commit;
 pub(in crate::group) mod describe;
 mod heartbeat;
 pub(in crate::group) mod join;
+mod last_written;
 pub(in crate::group) mod leave;
 mod load;
 pub(in crate::group) mod member;
@@ -27,6 +29,7 @@ use crate::errors::ErrorCode;
 
 use super::core::{Core, Purpose, Turn};
 use super::outcome::{JoinAnswer, MemberId, Round};
+use super::records::GroupMetadata;
 use super::timers::TimerId;
 
 use member::{Parked, Said};
@@ -48,6 +51,10 @@ pub(in crate::group) struct ClassicGroup {
     leader: Option<MemberSlot>,
     /// The leader's assignments of this generation are on their way to the journal.
     is_assigning: bool,
+    /// It has a record of its own; without one it is there for offsets only.
+    pub(in crate::group) is_written: bool,
+    /// Neither in Stable nor in Empty: see [`last_written`].
+    last_written: Option<Rc<GroupMetadata>>,
     /// Of the join phase or of the sync phase.
     phase_timer: Option<TimerId>,
     members: Members,
@@ -94,6 +101,8 @@ impl ClassicGroup {
             round: None,
             leader: None,
             is_assigning: false,
+            is_written: false,
+            last_written: None,
             phase_timer: None,
             members: Members::new(core.seed()),
             pending: None,
@@ -122,6 +131,7 @@ impl ClassicGroup {
     /// Removes a member and whatever it waits for. Its parked requests are told that it is unknown; Kafka leaves a parked
     /// SyncGroup without an answer here.
     fn remove_member(&mut self, slot: MemberSlot, turn: &mut Turn<'_>) {
+        self.keep_last_written();
         match self.members.unpark(slot) {
             Some(Parked::Join(ticket)) => {
                 turn.answer_join(ticket, JoinAnswer::refused(ErrorCode::UNKNOWN_MEMBER_ID, MemberId::default()));
@@ -212,6 +222,7 @@ impl ClassicGroup {
     }
 
     /// What must hold between any two inputs.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn check(&self) -> Result<(), &'static str> {
         let is_preparing = matches!(self.state, State::PreparingRebalance(_));
         let claims = [
@@ -239,6 +250,10 @@ impl ClassicGroup {
                 "a completed join phase of this generation",
             ),
             (
+                self.last_written.is_none() || !matches!(self.state, State::Empty | State::Stable),
+                "a group is what was written of it in Empty and in Stable",
+            ),
+            (
                 is_preparing || self.members.iter().all(|(_, member)| !member.is_new),
                 "newcomers are in PreparingRebalance only",
             ),
@@ -251,6 +266,7 @@ impl ClassicGroup {
     }
 
     /// For the checks of debug builds: all of it is looked at in small groups, now and then in large ones.
+    #[cfg(any(debug_assertions, test))]
     pub(in crate::group) fn is_checked_now(&self, random: u64) -> bool {
         self.members.len() <= 32 || random.is_multiple_of(256)
     }

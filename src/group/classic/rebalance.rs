@@ -23,6 +23,7 @@ impl ClassicGroup {
     }
 
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_>) {
+        self.keep_last_written();
         if self.state == State::CompletingRebalance {
             self.refuse_parked_syncs(ErrorCode::REBALANCE_IN_PROGRESS, turn);
             self.is_assigning = false;
@@ -99,6 +100,7 @@ impl ClassicGroup {
         self.generation_id = self.generation_id.wrapping_add(1);
         self.enter(State::Empty, turn);
         self.round = None;
+        (self.is_written, self.last_written) = (true, None);
         let record = self.record(turn, |_| SharedBytes::default());
         turn.core.writes.push(record);
     }
@@ -141,6 +143,15 @@ impl ClassicGroup {
 
     /// The group as it is written.
     pub(super) fn record(&self, turn: &Turn<'_>, assignment: impl Fn(MemberSlot) -> SharedBytes) -> Record {
+        let group = Rc::new(self.metadata(turn.now.unix_ms, assignment));
+        Record::GroupMetadata { group_id: turn.group_id.clone(), group }
+    }
+
+    pub(super) fn metadata(
+        &self,
+        current_state_timestamp_ms: i64,
+        assignment: impl Fn(MemberSlot) -> SharedBytes,
+    ) -> GroupMetadata {
         let protocol = self.round.as_ref().map(|round| round.protocol_name.clone());
         let mut places = protocol.as_deref().map(Places::new);
         let members = self.members.iter().map(|(slot, member)| {
@@ -150,15 +161,14 @@ impl ClassicGroup {
             MemberMetadata::of(said.profile.clone(), place, rebalance_timeout_ms, session_timeout_ms, assignment(slot))
         });
         let members = members.collect();
-        let group = GroupMetadata {
+        GroupMetadata {
             protocol_type: self.protocol_type.clone().unwrap_or_else(|| Rc::from("")),
             generation: self.generation_id,
             protocol,
             leader: self.leader.map(|_| self.leader_profile().into()),
-            current_state_timestamp_ms: turn.now.unix_ms,
+            current_state_timestamp_ms,
             members,
-        };
-        Record::GroupMetadata { group_id: turn.group_id.clone(), group: Rc::new(group) }
+        }
     }
 }
 

@@ -39,6 +39,7 @@ impl ClassicGroup {
         let said = newcomer.says(request, turn.core);
         let profile = said.profile.clone();
         let leader_before = self.leader.map(|_| self.leader_profile().clone());
+        self.keep_last_written();
         let before = self.members.say(slot, said);
         self.members.get_mut(slot).expect("it is a member").is_new = false;
         self.renew_session(slot, turn);
@@ -49,8 +50,10 @@ impl ClassicGroup {
         let leader_before = leader_before.expect("a Stable group has a leader");
         let record = self.record(turn, |slot| self.members.get(slot).expect("it is a member").assignment.clone());
         turn.core.writes.push(record);
+        self.last_written = None;
         turn.core.writes.wait(Wait::Replaced(Box::new(Replaced {
             group: turn.key,
+            generation_id: self.generation_id,
             member: slot,
             ticket,
             knows_skip_assignment: request.knows_skip_assignment,
@@ -84,9 +87,10 @@ impl ClassicGroup {
             turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
             return;
         }
-        let leads = self.leader == Some(replaced.member);
         let mut answer = self.answer_of_replacement(replaced, ErrorCode::NONE, MemberId::from(&replaced.profile));
-        if replaced.knows_skip_assignment {
+        // If the group has moved on meanwhile, the client is a follower that learns so from its SyncGroup.
+        if replaced.knows_skip_assignment && self.is_where_it_was(replaced) {
+            let leads = self.leader == Some(replaced.member);
             if let Some(leader) = self.leader.and_then(|slot| self.members.get(slot)) {
                 answer.leader = MemberId::from(&leader.said.profile);
             }
@@ -98,18 +102,25 @@ impl ClassicGroup {
         turn.answer_join(replaced.ticket, answer);
     }
 
-    /// The new id could not be written: the old one is valid again.
+    /// The new id could not be written: the old one is valid again, with what it had said. If the group has moved on meanwhile,
+    /// with what the new one said, it is left alone; the client comes back once more.
     pub(super) fn revert_replacement(&mut self, replaced: Replaced, error: ErrorCode, turn: &mut Turn<'_>) {
         let answer = self.answer_of_replacement(&replaced, error, MemberId::default());
         turn.answer_join(replaced.ticket, answer);
-        let is_still_it = self
-            .members
-            .get(replaced.member)
-            .is_some_and(|member| member.said.profile.member_id_bytes() == replaced.profile.member_id_bytes());
+        let is_still_it = self.state == State::Stable
+            && self.generation_id == replaced.generation_id
+            && self
+                .members
+                .get(replaced.member)
+                .is_some_and(|member| member.said.profile.member_id_bytes() == replaced.profile.member_id_bytes());
         if is_still_it {
             self.members.say(replaced.member, replaced.before);
             self.renew_session(replaced.member, turn);
         }
+    }
+
+    fn is_where_it_was(&self, replaced: &Replaced) -> bool {
+        self.state == State::Stable && self.generation_id == replaced.generation_id
     }
 
     /// As older versions get it: the former leader, so that a leader that came back does not compute an assignment.

@@ -6,6 +6,7 @@ use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::group::core::Turn;
 use crate::group::outcome::{Queued, SharedBytes, SyncAnswer, synced};
+use crate::group::records::Record;
 use crate::group::writes::{Assigned, Wait};
 use crate::group::{Groups, Ticket};
 
@@ -114,10 +115,17 @@ impl ClassicGroup {
                 ranges[slot as usize] = (start, bytes.len() as u32);
             }
         }
-        let assigned =
-            Assigned { group: turn.key, generation_id: self.generation_id, assignments: Rc::from(bytes), ranges };
-        let record = self.record(turn, |slot| assigned.of(slot));
-        turn.core.writes.push(record);
+        let mut assigned = Assigned {
+            group: turn.key,
+            generation_id: self.generation_id,
+            assignments: Rc::from(bytes),
+            ranges,
+            written_before: None,
+        };
+        let group = Rc::new(self.metadata(turn.now.unix_ms, |slot| assigned.of(slot)));
+        turn.core.writes.push(Record::GroupMetadata { group_id: turn.group_id.clone(), group: group.clone() });
+        self.is_written = true;
+        assigned.written_before = self.last_written.replace(group);
         turn.core.writes.wait(Wait::Assigned(Box::new(assigned)));
     }
 
@@ -125,6 +133,7 @@ impl ClassicGroup {
     pub(super) fn hand_out_assignments(&mut self, assigned: &Assigned, turn: &mut Turn<'_>) {
         let round = self.round.clone().expect("a join phase was completed");
         self.enter(State::Stable, turn);
+        self.last_written = None;
         for slot in 0..self.members.bound() {
             let Some(member) = self.members.get_mut(slot) else { continue };
             let assignment = assigned.of(slot);

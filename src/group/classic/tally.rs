@@ -98,6 +98,7 @@ impl Tally {
     }
 
     /// How many members are counted.
+    #[cfg(any(debug_assertions, test))]
     pub(super) fn members(&self) -> u32 {
         self.lists().map(|(_, voters)| voters).sum()
     }

@@ -2,6 +2,7 @@
 
 use crate::errors::ErrorCode;
 use crate::group::core::Turn;
+use crate::group::records::GroupMetadata;
 use crate::group::writes::{Assigned, Replaced, answer_of_failed_write};
 
 use super::{ClassicGroup, State};
@@ -10,16 +11,20 @@ impl ClassicGroup {
     /// A leader's assignments were written or refused. If the group has moved on meanwhile, whoever waited has been told.
     pub(in crate::group) fn assignments_ended(
         &mut self,
-        assigned: &Assigned,
+        mut assigned: Assigned,
         result: Result<(), ErrorCode>,
         turn: &mut Turn<'_>,
     ) {
+        let is_last_written = |written: &GroupMetadata| written.generation == assigned.generation_id;
+        if result.is_err() && self.last_written.as_deref().is_some_and(is_last_written) {
+            self.last_written = assigned.written_before.take();
+        }
         if self.state != State::CompletingRebalance || self.generation_id != assigned.generation_id {
             return;
         }
         self.is_assigning = false;
         match result {
-            Ok(()) => self.hand_out_assignments(assigned, turn),
+            Ok(()) => self.hand_out_assignments(&assigned, turn),
             Err(error) => {
                 self.refuse_parked_syncs(answer_of_failed_write(error), turn);
                 self.prepare_rebalance(turn);

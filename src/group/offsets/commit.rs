@@ -106,23 +106,23 @@ impl Groups {
         before: Option<Committed>,
         result: Result<(), ErrorCode>,
     ) {
-        if result.is_err() {
-            // If a later change waits for its own write, that one stays, and would go back to this.
-            let before = self.core.writes.replace_before(write, key, topic, partition, before);
-            let (group, core) = self.group_mut(key);
-            match before {
-                None => {}
-                Some(None) => {
-                    let removed = group.offsets.remove(core.seed(), topic, partition);
-                    core.committed_offsets -= usize::from(removed.is_some());
-                }
-                Some(Some(before)) => {
-                    let replaced = group.offsets.set(core.seed(), topic, before.topic_id, before.offset);
-                    core.committed_offsets += usize::from(replaced.is_none());
-                }
-            }
+        let seed = self.core.seed();
+        // If a later change waits for its own write, that one stays, and would go back to this.
+        let back_to = match result {
+            Ok(()) => None,
+            Err(_) => self.core.writes.replace_before(write, key, topic, partition, before),
+        };
+        let is_there = self.is_there(key);
+        let Some(offsets) = self.offsets_mut(key) else { return };
+        let change = match back_to {
+            None => 0,
+            Some(None) => -isize::from(offsets.remove(seed, topic, partition).is_some()),
+            Some(Some(before)) => isize::from(offsets.set(seed, topic, before.topic_id, before.offset).is_none()),
+        };
+        offsets.settle();
+        if is_there {
+            self.core.committed_offsets = self.core.committed_offsets.strict_add_signed(change);
         }
-        self.group_mut(key).0.offsets.settle();
     }
 }
 

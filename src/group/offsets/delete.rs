@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::group::Groups;
 use crate::group::classic::subscribed::Subscribed;
@@ -20,7 +19,7 @@ pub struct OffsetDeleter<'a> {
 
 impl Groups {
     /// Whether the group lets offsets be deleted. An error is the top-level one, and empties the answer.
-    pub fn begin_offset_delete(&mut self, group_id: &str, _now: Now) -> Result<OffsetDeleter<'_>, ErrorCode> {
+    pub fn begin_offset_delete(&mut self, group_id: &str) -> Result<OffsetDeleter<'_>, ErrorCode> {
         if group_id.is_empty() {
             return Err(ErrorCode::INVALID_GROUP_ID);
         }

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::group::index::{self, Index, SCAN_MAX};
+use crate::group::records::CommittedOffset;
 use crate::group::slab::Slab;
 
 /// The offsets of one group.
@@ -64,6 +65,18 @@ impl Offset {
         let has_more = metadata.is_some() || expire_timestamp_ms != -1;
         let more = has_more.then(|| Box::new(More { metadata, expire_timestamp_ms }));
         Offset { offset, commit_timestamp_ms, partition, leader_epoch, more }
+    }
+
+    /// As it is written.
+    pub(in crate::group) fn as_committed(&self, topic_id: [u8; 16]) -> CommittedOffset {
+        CommittedOffset {
+            offset: self.offset,
+            leader_epoch: self.leader_epoch,
+            metadata: self.more.as_ref().and_then(|more| more.metadata.clone()),
+            commit_timestamp_ms: self.commit_timestamp_ms,
+            expire_timestamp_ms: self.expire_timestamp_ms(),
+            topic_id,
+        }
     }
 
     pub(in crate::group) fn metadata(&self) -> &str {
@@ -154,6 +167,21 @@ impl OffsetTable {
         }
         self.shrink();
         Some(before)
+    }
+
+    /// Takes over what another table has and this one has not.
+    pub(in crate::group) fn absorb(&mut self, seed: u64, other: OffsetTable) {
+        let Some(topics) = other.0 else { return };
+        for (_, TopicOffsets { topic, topic_id, partitions }) in topics.slab.iter() {
+            for offset in partitions {
+                if self.get(seed, topic, offset.partition).is_none() {
+                    self.set(seed, topic, *topic_id, offset.clone());
+                }
+            }
+        }
+        for _ in 0..topics.unsettled {
+            self.unsettle();
+        }
     }
 
     /// One change more that is not written yet.

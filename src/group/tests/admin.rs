@@ -171,6 +171,34 @@ fn delete_a_refused_deletion_brings_the_group_back() {
     }
 }
 
+/// A commit and the deletion of its group are on their way: four outcomes, in order or with the refusals at once.
+#[test]
+fn delete_and_a_commit_before_it_have_a_fate_each() {
+    let refused = Err(ErrorCode::KAFKA_STORAGE_ERROR);
+    for (commit, deletion, left) in
+        [(Ok(()), Ok(()), -1), (refused, Ok(()), -1), (Ok(()), refused, 8), (refused, refused, 7)]
+    {
+        for is_reversed in [false, true] {
+            let mut room = Room::new();
+            room.commit(&client("g"), "t", 0, 7);
+            room.commit(&client("other"), "t", 0, 7);
+            room.disk = Disk::Stalls;
+            room.commit(&client("g"), "t", 0, 8);
+            assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+            room.settle();
+            let mut ends: Vec<_> = room.stalled.drain(..).map(|(write, _)| write).zip([commit, deletion]).collect();
+            if is_reversed && deletion.is_err() {
+                ends.reverse();
+            }
+            for (write, result) in ends {
+                room.groups.written(write, result, room.now);
+            }
+            assert_eq!(room.offset("g", "t", 0), left, "{commit:?} {deletion:?} {is_reversed}");
+            assert!(room.groups.offsets("g").is_none_or(|offsets| offsets.is_settled()));
+        }
+    }
+}
+
 #[test]
 fn load_11_losing_the_partition_sends_everybody_away_and_writes_nothing() {
     let mut room = Room::with_delay(3_000);

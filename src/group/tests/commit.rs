@@ -232,32 +232,38 @@ fn a_refused_write_of_several_commits_goes_back_to_before_all_of_them() {
     assert_eq!(room.offset("g", "t", 0), 1);
 }
 
+/// Commit 2, delete, commit 3 are on their way; each is written or refused. In their order, or with refusals at once.
 #[test]
 fn each_write_in_flight_has_its_own_fate() {
-    let fates = [Ok(()), Err(ErrorCode::KAFKA_STORAGE_ERROR)];
-    for first in fates {
-        for second in fates {
-            for third in fates {
-                let mut room = Room::new();
-                room.commit(&client("g"), "t", 0, 1);
-                room.disk = Disk::Stalls;
-                room.commit(&client("g"), "t", 0, 2);
-                room.groups.topic_deleted("t");
-                room.settle();
-                assert_eq!(room.offset("g", "t", 0), -1);
-                room.commit(&client("g"), "t", 0, 3);
-                assert!(!room.groups.offsets("g").unwrap().is_settled());
-                let mut durable = 1;
-                for (result, value) in [(first, 2), (second, -1), (third, 3)] {
-                    let (write, _) = room.stalled.remove(0);
-                    room.groups.written(write, result, room.now);
-                    if result.is_ok() {
-                        durable = value;
-                    }
-                }
-                assert_eq!(room.offset("g", "t", 0), durable, "{first:?} {second:?} {third:?}");
-                assert!(room.groups.offsets("g").unwrap().is_settled());
+    let refused = Err(ErrorCode::KAFKA_STORAGE_ERROR);
+    for fates in 0..8 {
+        for are_refused_at_once in [false, true] {
+            let mut room = Room::new();
+            room.commit(&client("g"), "t", 0, 1);
+            room.disk = Disk::Stalls;
+            room.commit(&client("g"), "t", 0, 2);
+            room.groups.topic_deleted("t");
+            room.settle();
+            assert_eq!(room.offset("g", "t", 0), -1);
+            room.commit(&client("g"), "t", 0, 3);
+            assert!(!room.groups.offsets("g").unwrap().is_settled());
+            let writes: Vec<_> = room.stalled.drain(..).map(|(write, _)| write).zip([2, -1, 3]).collect();
+            let mut ends: Vec<_> = (0..3).map(|i| (writes[i], fates >> i & 1 == 0)).collect();
+            if are_refused_at_once {
+                ends.reverse();
+                ends.sort_by_key(|(_, is_written)| *is_written);
+                let written = ends.iter().position(|(_, is_written)| *is_written).unwrap_or(3);
+                ends[written..].reverse();
             }
+            let mut durable = 1;
+            for ((write, value), is_written) in ends {
+                room.groups.written(write, if is_written { Ok(()) } else { refused }, room.now);
+                if is_written {
+                    durable = value;
+                }
+            }
+            assert_eq!(room.offset("g", "t", 0), durable, "{fates:03b} {are_refused_at_once}");
+            assert!(room.groups.offsets("g").unwrap().is_settled());
         }
     }
 }

@@ -27,10 +27,9 @@ fn commit_with_id(room: &mut Room, topic: &str, topic_id: [u8; 16], partition: i
 }
 
 fn delete(room: &mut Room, group: &str, parts: &[(&str, i32)]) -> Result<Vec<i16>, i16> {
-    let now = room.now;
     let codes = room
         .groups
-        .begin_offset_delete(group, now)
+        .begin_offset_delete(group)
         .map(|mut deleter| parts.iter().map(|(topic, partition)| deleter.delete(topic, *partition).0).collect())
         .map_err(|error| error.0);
     room.settle();

@@ -52,8 +52,8 @@ fn load_02_03_04_15_simple_groups_deleted_offsets_and_deleted_groups() {
         room.commit(&client(group), "t", 1, 11);
     }
     let now = room.now;
-    room.groups.begin_offset_delete("cleared", now).unwrap().delete("t", 0);
-    let mut deleter = room.groups.begin_offset_delete("emptied", now).unwrap();
+    room.groups.begin_offset_delete("cleared").unwrap().delete("t", 0);
+    let mut deleter = room.groups.begin_offset_delete("emptied").unwrap();
     deleter.delete("t", 0);
     deleter.delete("t", 1);
     room.groups.delete_group("deleted", now);
@@ -84,8 +84,7 @@ fn load_a_group_that_was_written_stays_without_its_offsets() {
     room.stable(&mut members);
     room.commit(&members[0], "t", 0, 7);
     room.leave("g", &[(&members[0].id, None)]);
-    let now = room.now;
-    assert!(room.groups.begin_offset_delete("g", now).unwrap().delete("t", 0).is_none());
+    assert!(room.groups.begin_offset_delete("g").unwrap().delete("t", 0).is_none());
     room.settle();
     room.restart();
     assert_eq!((room.state("g"), room.offset("g", "t", 0)), ("Empty", -1));

@@ -21,3 +21,4 @@ mod scale;
 mod static_member;
 mod sync;
 mod timer;
+mod walk;

@@ -60,6 +60,8 @@ enum Step {
     Disk {
         fails: bool,
     },
+    /// Of a snapshot instead of the journal that it stands for.
+    Compact,
     Restart,
     Delete {
         group: usize,
@@ -114,6 +116,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         20 => pass.prop_map(|ms| Step::Pass { ms }),
         2 => client().prop_map(|client| Step::Kill { client }),
         2 => prop::bool::weighted(0.3).prop_map(|fails| Step::Disk { fails }),
+        2 => Just(Step::Compact),
         1 => Just(Step::Restart),
         1 => (0..2usize).prop_map(|group| Step::Delete { group }),
     ];
@@ -188,6 +191,10 @@ impl Both {
                 self.naive.disk_fails = *fails;
                 let error = crate::errors::ErrorCode::NOT_ENOUGH_REPLICAS;
                 self.room.disk = if *fails { Disk::Fails(error) } else { Disk::Works };
+            }
+            Step::Compact => {
+                self.naive.compact();
+                self.room.compact();
             }
             Step::Restart => {
                 self.restarts += 1;

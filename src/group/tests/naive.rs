@@ -314,6 +314,15 @@ impl Naive {
         }
     }
 
+    /// What is there is written anew: where a group could not be written as Empty, it is now.
+    pub(super) fn compact(&mut self) {
+        for (_, group) in &mut self.groups {
+            if let Some(empty) = group.unsaved.take() {
+                group.durable = Some(Box::new(Group { offset: group.offset, ..*empty }));
+            }
+        }
+    }
+
     /// The server starts again.
     pub(super) fn restart(&mut self) {
         let now = self.now;

@@ -44,6 +44,8 @@ pub(super) struct Group {
     pub(super) offset: i64,
     /// What a restart finds.
     pub(super) durable: Option<Box<Group>>,
+    /// What could not be written when it became Empty.
+    pub(super) unsaved: Option<Box<Group>>,
     pub(super) disk_fails: bool,
 }
 
@@ -75,6 +77,7 @@ impl Group {
             phase_deadline: None,
             offset: -1,
             durable: None,
+            unsaved: None,
             disk_fails: false,
         }
     }
@@ -439,16 +442,18 @@ impl Group {
 
     /// What the journal now says of the group.
     fn save(&mut self) {
-        if self.disk_fails {
-            return;
-        }
-        let mut saved = Group { durable: None, pending: Vec::new(), phase_deadline: None, ..self.clone() };
+        let mut saved =
+            Group { durable: None, unsaved: None, pending: Vec::new(), phase_deadline: None, ..self.clone() };
         let protocol = self.protocol.clone().unwrap_or_default();
         saved.state = if saved.members.is_empty() { State::Empty } else { State::Stable };
         for member in &mut saved.members {
             member.protocols = vec![(protocol.clone(), member.metadata(&protocol))];
             (member.join, member.sync, member.owes, member.is_new) = (None, None, false, false);
         }
-        self.durable = Some(Box::new(saved));
+        if !self.disk_fails {
+            (self.durable, self.unsaved) = (Some(Box::new(saved)), None);
+        } else if self.members.is_empty() {
+            self.unsaved = Some(Box::new(saved));
+        }
     }
 }

@@ -168,6 +168,13 @@ impl Room {
         self.settle();
     }
 
+    /// The journal becomes what lives of it, as a snapshot would have it.
+    pub(super) fn compact(&mut self) {
+        let (mut walk, mut records) = (self.groups.begin_walk(), Vec::new());
+        while self.groups.walk(&mut walk, |_| true, &mut records) {}
+        self.journal = records;
+    }
+
     // ---- what clients send; the number finds the answer ------------------------------------------------------------
 
     pub(super) fn join(&mut self, client: &Client) -> i32 {

@@ -159,6 +159,40 @@ fn static_replaced_twice_while_nothing_can_be_written() {
 }
 
 #[test]
+fn static_a_leader_whose_replacement_is_written_after_the_group_has_moved_on_comes_back_as_a_follower() {
+    let mut room = Room::new();
+    let mut members = [client("g").with_instance("a").with_protocols("range:r,robin:rr").with_version(9)];
+    room.stable(&mut members);
+    room.disk = Disk::Stalls;
+    let replacing = room.join(&members[0].restarted());
+    room.join(&client("g").with_protocols("robin:rr"));
+    room.end_writes(Ok(()));
+    let answer = room.joined(replacing).unwrap();
+    assert_eq!((answer.error.0, answer.generation_id, answer.skip_assignment), (0, 1, false));
+    assert_eq!((&*answer.leader, answer.members.len()), (&*members[0].id, 0));
+    let ticket = room.sync(&Client { id: answer.member_id.to_string(), ..members[0].clone() }, &[]);
+    assert_eq!(room.synced(ticket).unwrap().error.0, 27);
+}
+
+#[test]
+fn static_a_replacement_that_fails_after_the_group_has_moved_on_is_left_alone() {
+    let mut room = Room::new();
+    let mut members = [client("g").with_instance("a").with_protocols("range:r,robin:rr")];
+    room.stable(&mut members);
+    room.disk = Disk::Stalls;
+    let replacing = room.join(&members[0].restarted().with_protocols("range:r,x:y"));
+    let id = room.members("g").remove(0).0;
+    let newcomer = room.join(&client("g").with_protocols("x:y"));
+    let member = members[0].clone().with_id(&id).with_protocols("range:r,x:y");
+    let rejoining = room.join(&member);
+    assert_eq!(room.joined(rejoining).unwrap().protocol_name.as_deref(), Some("x"));
+    room.end_writes(Err(ErrorCode::NOT_ENOUGH_REPLICAS));
+    assert_eq!(room.joined(replacing).unwrap().error.0, 15);
+    assert_eq!((room.state("g"), accepted(&mut room, newcomer).0), ("CompletingRebalance", 2));
+    assert_eq!((room.heartbeat(&Client { generation: 2, ..member }), room.heartbeat(&members[0])), (0, 82));
+}
+
+#[test]
 fn static_a_replacement_waits_for_its_record_and_the_member_may_leave_meanwhile() {
     let mut room = Room::new();
     let [a, b] = pair(&mut room, |member| member);

@@ -20,6 +20,10 @@ pub(super) fn handle(
     request: DeleteTopicsRequest<'_>,
     reply: &mut Writer<'_>,
 ) -> Verdict {
+    if !shard.settings.delete_topics {
+        write(&all_disabled(&request, context.version), reply, context.version);
+        return Verdict::Answered;
+    }
     let mut admission =
         Admission { shard, context, catalogue: shard.catalogue(), references: Vec::new(), answers: Vec::new() };
     admission.admit(named(&request));
@@ -35,6 +39,19 @@ pub(super) fn handle(
         write(&answers, writer, version);
     };
     shard.control.ask(context, ApiKey::DeleteTopics, Request::DeleteTopics(delete), Box::new(write))
+}
+
+/// With `delete.topic.enable=false` every row is refused as it was asked, before anything is looked at. Before v3 there was
+/// no error code for it.
+fn all_disabled(request: &DeleteTopicsRequest<'_>, version: Version) -> Vec<DeletedTopic> {
+    let error_code = if version.number < 3 { ErrorCode::INVALID_REQUEST } else { ErrorCode::TOPIC_DELETION_DISABLED };
+    let answer = |(name, id): (Option<String>, Option<TopicId>)| DeletedTopic {
+        name,
+        id: id.unwrap_or_default(),
+        error_code,
+        error_message: None,
+    };
+    named(request).into_iter().map(answer).collect()
 }
 
 /// What a request names, in either form: a name, an id that is not zero, both, or neither.

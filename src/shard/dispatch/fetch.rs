@@ -43,7 +43,7 @@ pub(super) fn handle(
     let fetch = plan(shard, context, &request);
     let fetched = fetch.read(shard.catalogue(), shard.node());
     let max_wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
-    if max_wait_ms > 0 && fetch.waits_for_more(&fetched) {
+    if max_wait_ms > 0 && fetch.waits_for_more(&fetched) && shard.fetches.has_room_for(&fetch) {
         let deadline = context.now.after(Duration::from_millis(max_wait_ms));
         shard.fetches.wait(context.connection, deadline.monotonic_ms, fetch);
         return Verdict::Parked;
@@ -63,14 +63,16 @@ pub(in crate::shard) fn write_parked(shard: &Shard, fetch: &Fetch, replies: &mut
 fn plan(shard: &Shard, context: &RequestContext<'_>, request: &FetchRequest<'_>) -> Fetch {
     let at_least_zero = |bytes: i32| usize::try_from(bytes).unwrap_or(0);
     let max_bytes = at_least_zero(request.max_bytes).min(limits::FETCH_RESPONSE_MAX_BYTES);
+    // As in Kafka, a topic of which nothing is asked is not answered. It would only be kept.
+    let topics = request.topics.iter().filter(|topic| !topic.partitions.is_empty());
     Fetch {
         version: context.version.number,
-        correlation_id: context.correlation_id,
+        correlation_id: context.correlation_id(),
         listener: context.session.listener,
         min_bytes: at_least_zero(request.min_bytes).min(max_bytes),
         max_bytes,
         is_read_committed: request.isolation_level == READ_COMMITTED,
-        topics: request.topics.iter().map(|topic| plan_topic(shard, context, &topic)).collect(),
+        topics: topics.map(|topic| plan_topic(shard, context, &topic)).collect(),
     }
 }
 

@@ -63,7 +63,7 @@ fn join(shard: &mut Shard, context: &RequestContext<'_>, request: &JoinGroupRequ
         group_id: &request.group_id,
         member_id: &request.member_id,
         group_instance_id: request.group_instance_id.as_deref(),
-        client_id: context.client_id(),
+        client_id: &context.client_id(),
         client_host: &context.client_host(),
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms: if version >= 1 { request.rebalance_timeout_ms } else { request.session_timeout_ms },

@@ -9,6 +9,7 @@ use crate::auth::{Operation, Resource};
 use crate::errors::ErrorCode;
 use crate::ids::{InternalTopicKind, TopicId};
 use crate::leadership::{EncodedBrokers, Table};
+use crate::limits::METADATA_TOPICS_MAX;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::topics::{Catalogue, Partition, Topic, name};
@@ -34,7 +35,7 @@ pub(super) fn handle(
     let is_all = request.topics.is_none() || (context.version.number == 0 && topics.is_empty());
     let has_ids = topics.iter().any(|topic| !topic.topic_id.is_zero());
     let has_nameless = topics.iter().any(|topic| topic.name.is_none() && topic.topic_id.is_zero());
-    if has_nameless || (has_ids && context.version.number < FIRST_VERSION_BY_ID) {
+    if topics.len() > METADATA_TOPICS_MAX || has_nameless || (has_ids && context.version.number < FIRST_VERSION_BY_ID) {
         refuse(topics, context, reply);
         return Verdict::Answered;
     }

@@ -25,15 +25,17 @@ mod sync_group;
 
 use super::Shard;
 use super::context::RequestContext;
-use super::service::{ConnectionId, Session, Verdict};
+use super::service::{ConnectionId, OVERSIZED_REPLY, Session, Verdict};
 pub(super) use api_versions::served as served_apis;
 pub(super) use fetch::write_parked as write_fetched;
 pub(super) use join_group::write_parked as write_joined;
+pub(super) use offset_commit::JudgedCommit;
 pub(super) use sync_group::write_parked as write_synced;
 
+use crate::limits::REQUEST_OF_ROWS_MAX_BYTES;
 use crate::metrics::CoreMetrics;
 use crate::wire::versions;
-use crate::wire::{ApiKey, Cursor, FrameStart, Malformed, Prefix, RequestHeader, ResponseHeader, Wire, Writer};
+use crate::wire::{ApiKey, Cursor, FrameStart, HeaderView, Malformed, Prefix, ResponseHeader, Wire, Writer};
 
 /// Executes one request frame and appends its reply frame.
 pub(super) fn request(
@@ -49,12 +51,25 @@ pub(super) fn request(
         Err(reason) => return Verdict::Close(reason.into()),
     };
     shard.metrics.api_requests.count(api.number());
+    if frame.len() > largest(api) {
+        let (name, bytes, most) = (api.name(), frame.len(), largest(api));
+        return Verdict::Close(format!("oversized {name}: {bytes} bytes, {most} allowed").into());
+    }
     match execute(shard, connection, session, api, version, frame, replies) {
         Ok(verdict) => verdict,
         Err(malformed) => {
             shard.metrics.malformed.count(malformed.what);
             Verdict::Close(format!("malformed {} v{version}: {malformed}", api.name()).into())
         }
+    }
+}
+
+/// The largest request of an API. What members say of themselves and assign to each other is a few large values; everything
+/// else is rows, which take their time one by one while all others of the core wait.
+fn largest(api: ApiKey) -> usize {
+    match api {
+        ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Produce => usize::MAX,
+        _ => REQUEST_OF_ROWS_MAX_BYTES,
     }
 }
 
@@ -71,14 +86,21 @@ pub(super) fn reply_frame(
     let start = writer.begin_frame();
     ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
     body(&mut writer);
-    end_reply(metrics, writer, start);
+    // Without a reply the connection is closed.
+    let _is_whole = end_reply(metrics, writer, start);
 }
 
-fn end_reply(metrics: &CoreMetrics, mut writer: Writer<'_>, start: FrameStart) {
+/// False if the reply is too large, and gone.
+fn end_reply(metrics: &CoreMetrics, mut writer: Writer<'_>, start: FrameStart) -> bool {
+    if writer.is_full() {
+        writer.abandon_frame(start);
+        return false;
+    }
     writer.end_frame(start);
     if writer.first_error() != 0 {
         metrics.api_errors.count(writer.first_error());
     }
+    true
 }
 
 /// The API and version of a frame, if they are served. As in Kafka there is no error answer to others: which layout should
@@ -102,27 +124,25 @@ fn execute(
     replies: &mut Vec<u8>,
 ) -> Result<Verdict, Malformed> {
     let mut body = Cursor::new(frame);
-    let header = RequestHeader::read(&mut body, api.request_header_version(version))?;
+    let header = HeaderView::read(&mut body, api.request_header_version(version))?;
+    let correlation_id = header.prefix.correlation_id();
     if api == ApiKey::ApiVersions {
-        return api_versions::handle(shard, session, version, header.correlation_id, &mut body, replies);
+        return api_versions::handle(shard, session, version, correlation_id, &mut body, replies);
     }
-    let context = RequestContext {
-        connection,
-        session,
-        client_id: header.client_id,
-        version: api.version(version),
-        correlation_id: header.correlation_id,
-        now: shard.now,
-    };
+    let context = RequestContext { connection, session, header, version: api.version(version), now: shard.now };
     let mut writer = Writer::new(replies);
     let start = writer.begin_frame();
-    ResponseHeader { correlation_id: header.correlation_id }.write(&mut writer, api.response_header_version(version));
+    ResponseHeader { correlation_id }.write(&mut writer, api.response_header_version(version));
     let body_start = writer.position();
     let verdict = handle(shard, api, &context, &mut body, &mut writer);
     match verdict {
         // No answer has an empty body: there is none then (Produce with acks 0).
         Ok(Verdict::Answered) if writer.position() == body_start => writer.abandon_frame(start),
-        Ok(Verdict::Answered | Verdict::Durable(_)) => end_reply(&shard.metrics, writer, start),
+        Ok(Verdict::Answered | Verdict::Durable(_)) => {
+            if !end_reply(&shard.metrics, writer, start) {
+                return Ok(Verdict::Close(OVERSIZED_REPLY.into()));
+            }
+        }
         Ok(Verdict::Parked | Verdict::Close(_)) | Err(_) => writer.abandon_frame(start),
     }
     verdict

@@ -58,7 +58,7 @@ fn delete(
         return Err(ErrorCode::INVALID_GROUP_ID);
     }
     shard.group_partition(&request.group_id)?;
-    let mut deleter = shard.groups.begin_offset_delete(&request.group_id, context.now)?;
+    let mut deleter = shard.groups.begin_offset_delete(&request.group_id)?;
     let mut codes = codes.iter_mut();
     for topic in request.topics.iter() {
         for (partition, code) in topic.partitions.iter().zip(codes.by_ref()).filter(|(_, code)| code.is_none()) {

@@ -2,6 +2,7 @@
 //! an error, because clients take any other answer for a failure.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::RequestContext;
 use crate::auth::{Operation, Resource};
@@ -26,16 +27,17 @@ pub(super) fn handle(
 ) -> Verdict {
     let shard = &*shard;
     if context.version.number >= 8 {
-        let fetches = || request.groups.iter().map(|group| Fetch::of_group(shard, context, group));
-        let response = OffsetFetchResponse {
-            groups: Array::Each {
-                len: request.groups.len(),
-                each: &|rows| fetches().for_each(|fetch| fetch.write_group(rows)),
-            },
-            ..OffsetFetchResponse::default()
+        let are_settled = Cell::new(true);
+        let each = |rows: &mut Rows<'_, '_>| {
+            for group in request.groups.iter() {
+                let fetch = Fetch::of_group(shard, context, group);
+                fetch.write_group(rows);
+                are_settled.set(are_settled.get() && fetch.is_settled());
+            }
         };
-        response.write(reply, context.version);
-        return if fetches().all(|fetch| fetch.is_settled()) { Verdict::Answered } else { shard.when_all_is_durable() };
+        let groups = Array::Each { len: request.groups.len(), each: &each };
+        OffsetFetchResponse { groups, ..OffsetFetchResponse::default() }.write(reply, context.version);
+        return if are_settled.get() { Verdict::Answered } else { shard.when_all_is_durable() };
     }
     let only = OffsetFetchRequestGroup { group_id: request.group_id, ..OffsetFetchRequestGroup::default() };
     let fetch = Fetch { only: Some(&request.topics), ..Fetch::of_group(shard, context, only) };
@@ -133,14 +135,22 @@ impl<'a> Fetch<'a> {
             (Err(error), _) => write(Array::EMPTY, *error),
             (Ok(_), Some(topics)) => {
                 let each = |rows: &mut Rows<'_, '_>| {
-                    // What is refused comes behind what is answered.
-                    for is_good in [true, false] {
+                    // How many it leaves out.
+                    let mut write_those = |are_good: bool| {
+                        let mut others = 0;
                         for topic in topics.iter() {
                             let (name, error) = self.judge(&topic);
-                            if error.is_none() == is_good {
+                            if error.is_none() == are_good {
                                 self.write_topics(&topic, name.as_deref(), error, rows);
+                            } else {
+                                others += 1;
                             }
                         }
+                        others
+                    };
+                    // What is refused comes behind what is answered.
+                    if write_those(true) > 0 {
+                        write_those(false);
                     }
                 };
                 write(Array::Each { len: topics.len(), each: &each }, ErrorCode::NONE);

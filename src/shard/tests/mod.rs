@@ -3,6 +3,7 @@
 mod data_plane;
 mod find_coordinator;
 mod metadata;
+mod snapshots;
 mod topics;
 
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +21,9 @@ use crate::journal::store::MemoryStore;
 use crate::wire::{ApiKey, Cursor, RequestHeader, ResponseHeader, Wire, Writer};
 
 const CLUSTER_ID_BYTES: usize = 22;
+
+/// No file of a journal has this number.
+const CONTROL_FILE: std::os::fd::RawFd = -1;
 
 /// Allows all but some operations on some names.
 struct Deny(Vec<(Operation, &'static str)>);
@@ -48,6 +52,11 @@ struct TestNetwork {
     answers: HashMap<ConnectionId, Vec<u8>>,
     writes: VecDeque<u64>,
     log: Vec<u8>,
+    /// Writes that go to another file than the control log's.
+    journal: VecDeque<FileWrite>,
+    durable: JournalPosition,
+    /// After, through.
+    failed: Vec<(JournalPosition, JournalPosition)>,
 }
 
 impl Network for TestNetwork {
@@ -58,13 +67,19 @@ impl Network for TestNetwork {
         true
     }
 
-    fn durable(&mut self, _: JournalPosition) {}
+    fn durable(&mut self, position: JournalPosition) {
+        self.durable = position;
+    }
 
-    fn failed(&mut self, _: JournalPosition, _: JournalPosition) {
-        unreachable!("memory does not fail");
+    fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
+        self.failed.push((after, through));
     }
 
     fn write(&mut self, write: FileWrite) {
+        if write.file != CONTROL_FILE {
+            self.journal.push_back(write);
+            return;
+        }
         assert_eq!(write.offset as usize, self.log.len());
         self.log.extend_from_slice(&write.data);
         self.writes.push_back(write.token);
@@ -86,6 +101,19 @@ impl World {
     }
 
     fn denying(cores: usize, settings: Settings, denied: &[(Operation, &'static str)]) -> World {
+        let mut in_memory = |_| -> (Journal, RunJob) {
+            let no_job = Box::new(|_| unreachable!("memory has no files"));
+            (Journal::Open(Box::new(MemoryStore::default())), no_job)
+        };
+        World::with_journals(cores, settings, denied, &mut in_memory)
+    }
+
+    fn with_journals(
+        cores: usize,
+        settings: Settings,
+        denied: &[(Operation, &'static str)],
+        journals: &mut dyn FnMut(usize) -> (Journal, RunJob),
+    ) -> World {
         let settings = Arc::new(Settings { cores, ..settings });
         let endpoint = |core: usize| -> NodeEndpoints {
             vec![("in".into(), 9092 + core as u16), ("out.example".into(), 19092 + core as u16)]
@@ -98,10 +126,11 @@ impl World {
         let views = control.views();
         let mailboxes = Mailboxes::new((0..cores).map(|_| Arc::new(|| {}) as mailbox::Wake).collect());
         let now = Now { monotonic_ms: 1_000, unix_ms: 1_800_000_000_000 };
-        let mut owner = Some(Owner { control, file: 0 });
+        let mut owner = Some(Owner { control, file: CONTROL_FILE });
         let mut networks: Vec<TestNetwork> = (0..cores).map(|_| TestNetwork::default()).collect();
         networks[0].log = [&FILE_HEADER[..], &frame].concat();
         let shard = |core: usize| {
+            let (journal, run_job) = journals(core);
             let parts = ShardParts {
                 core,
                 settings: settings.clone(),
@@ -110,8 +139,8 @@ impl World {
                 mailboxes: mailboxes.clone(),
                 owner: owner.take(),
                 groups: Groups::new(settings.group.clone(), settings.offsets.clone(), Box::new(Counter(0)), now),
-                journal: Journal::Open(Box::new(MemoryStore::default())),
-                run_job: Box::new(|_| unreachable!("memory has no files")),
+                journal,
+                run_job,
                 authorizer: Box::new(Deny(denied.to_vec())),
                 metrics: Arc::default(),
             };

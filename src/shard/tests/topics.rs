@@ -208,3 +208,19 @@ fn deletions_by_id() {
     assert_eq!(rows, expected);
     assert!(id_of(&world, "a").is_none() && id_of(&world, "b").is_some() && id_of(&world, "shy").is_some());
 }
+
+#[test]
+fn deletion_may_be_switched_off() {
+    let mut world = World::new(1, Settings { delete_topics: false, ..Settings::default() });
+    create(&mut world, 0, 7, &[topic("a")], |response| assert_eq!(created(&response), [("a".into(), 0)]));
+    for version in versions(DELETE) {
+        let error = if version < 3 { 42 } else { 73 };
+        let names = ["a".into(), "a".into(), "none".into()];
+        let states = names.clone().map(|name| DeleteTopicState { name: Some(name), ..Default::default() });
+        let request =
+            DeleteTopicsRequest { topics: Array::Items(&states), topic_names: Array::Items(&names), timeout_ms: 1_000 };
+        let row = |name: &str| (Some(name.to_owned()), Uuid::default(), error);
+        assert_eq!(deleted(&mut world, version, &request), [row("a"), row("a"), row("none")], "v{version}");
+    }
+    assert!(id_of(&world, "a").is_some());
+}

@@ -77,7 +77,7 @@ impl World {
         if self.is_alive(connection) {
             self.model.opened(connection, self.connections[connection as usize].core);
         }
-        self.to_core(connection, |id| Incoming::Opened(id, session));
+        self.send_to_core(connection, |id| Incoming::Opened(id, session));
     }
 
     /// Whether the process that a connection leads to still runs.
@@ -85,7 +85,7 @@ impl World {
         self.machine.is_up() && self.connections[connection as usize].incarnation == self.machine.incarnation
     }
 
-    pub(super) fn to_core(&mut self, connection: u64, what: impl FnOnce(u64) -> Incoming) {
+    pub(super) fn send_to_core(&mut self, connection: u64, what: impl FnOnce(u64) -> Incoming) {
         if !self.is_alive(connection) {
             return;
         }
