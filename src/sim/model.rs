@@ -297,7 +297,8 @@ impl Model {
         self.links.clear();
         self.deadlines.clear();
         self.loading = u64::MAX;
-        self.groups.values_mut().for_each(|group| group.crashed(keeps));
+        let now_ms = self.now.monotonic_ms;
+        self.groups.values_mut().for_each(|group| group.crashed(keeps, now_ms));
         self.cluster.crashed();
         if changes_cores {
             self.cluster.forget_coordinators();

@@ -222,7 +222,7 @@ impl Stray {
         if self.random.chance(100) {
             metadata.resize(self.random.between(1, most_bytes) as usize, 7);
         }
-        let lists: [&[&str]; 3] = [&["range"], &["roundrobin", "range"], &["unheard-of"]];
+        let lists: [&[&str]; 4] = [&["range"], &["roundrobin", "range"], &["roundrobin"], &["unheard-of"]];
         let names = *self.random.pick(&lists);
         let protocols: Vec<_> =
             names.iter().map(|name| JoinGroupRequestProtocol { name: (*name).into(), metadata: &metadata }).collect();

@@ -284,6 +284,11 @@ impl Group {
         standing.generation_id == self.told && now_ms - standing.well_at_ms < patience_ms
     }
 
+    /// Whether a request speaks of that place.
+    pub(super) fn is_in_good_standing(&self, speaker: &Speaker, now_ms: u64) -> bool {
+        speaker.generation_id == self.told && self.has_standing(&speaker.member_id, now_ms)
+    }
+
     /// A LeaveGroup was executed, whatever comes of it.
     pub(super) fn left(&mut self, member_id: &str) {
         self.standings.remove(member_id);
@@ -299,9 +304,17 @@ impl Group {
         Ok(())
     }
 
-    /// The process has ended. What was promised is there again, if the journal keeps anything.
-    pub(super) fn crashed(&mut self, keeps: bool) {
-        self.standings.clear();
+    /// The process has ended. What was promised is there again, if the journal keeps anything; then members go on as if
+    /// nothing had been, unless a later generation had begun.
+    pub(super) fn crashed(&mut self, keeps: bool, now_ms: u64) {
+        if keeps && self.told == self.promised {
+            let ids: Vec<String> = self.standings.keys().cloned().collect();
+            let good: BTreeSet<String> = ids.into_iter().filter(|id| self.has_standing(id, now_ms)).collect();
+            self.standings.retain(|id, _| good.contains(id));
+            self.standings.values_mut().for_each(|standing| standing.well_at_ms = now_ms);
+        } else {
+            self.standings.clear();
+        }
         if !keeps {
             self.new_life();
             self.trails.values_mut().for_each(Trail::forget);
