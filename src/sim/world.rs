@@ -109,7 +109,9 @@ enum Event {
     },
     FreeDisk,
     /// The process ends.
-    End { incarnation: u64 },
+    End {
+        incarnation: u64,
+    },
     Evil(Evil),
     Start,
     Calm,
@@ -136,16 +138,14 @@ const LATE_TURN_MAX_US: u64 = 2_000_000;
 /// The longest that the disk takes.
 const SLOW_WRITE_MAX_US: u64 = 3_000_000;
 
-
 impl World {
     pub(super) fn new(seed: u64, what: Option<Break>, trace_lines: usize) -> World {
         let mut random = Random::new(seed);
         let plan = Plan::of(&mut random.fork());
         let machine = Machine::new(&plan);
-        let retention_ms = i64::from(plan.retention_minutes) * 60_000;
         let mut trace = Trace::new(trace_lines);
         trace.note(Now::default(), || format!("{plan:?}"));
-        let model = Model::new(machine.settings.node_id, slack_ms(&plan), retention_ms, trace);
+        let model = Model::new(&machine.settings, slack_ms(&plan), trace);
         let breaks = Breaks::new(what, random.fork());
         let mut world = World {
             now_us: 1_000_000,
