@@ -15,8 +15,10 @@
 //!
 //! - `join` and `sync`: what is returned at once never waits; what waits for a record comes out of `poll_output` by itself;
 //! - `leave`, commits, deletions: if records were taken after the call, the reply leaves when they are durable;
-//! - an OffsetFetch shows commits at once; a reply that shows one not yet written ([`OffsetsView::is_settled`] is false) waits
-//!   until all that was taken so far is durable. So no reply ever shows what a crash could take back.
+//! - an OffsetFetch shows commits at once; a reply that shows one not yet written ([`OffsetsView::is_settled`] is false, or
+//!   [`Groups::has_unwritten_deletions`]) waits until all that was taken so far is durable. So no reply ever shows what a crash
+//!   could take back;
+//! - a deletion that has nothing to delete takes no records: its reply waits likewise, for the deletion before it.
 //!
 //! What lives now, to be written again in fewer bytes, gives [`Groups::walk`].
 //!

@@ -31,6 +31,8 @@ pub(super) struct Writes {
     records: Vec<Record>,
     next: u64,
     waits: VecDeque<(WriteId, Wait)>,
+    /// Of the waits, those for the deletion of a group.
+    deletions: usize,
 }
 
 /// What happens when a write has ended.
@@ -82,6 +84,7 @@ impl Writes {
 
     /// Waits for the records that were pushed since they were last taken.
     pub(super) fn wait(&mut self, wait: Wait) {
+        self.deletions += usize::from(matches!(wait, Wait::Deleted(_)));
         self.waits.push_back((WriteId(self.next), wait));
     }
 
@@ -110,7 +113,9 @@ impl Writes {
         if !is_of_it {
             return None;
         }
-        self.waits.remove(at).map(|(_, wait)| wait)
+        let (_, wait) = self.waits.remove(at)?;
+        self.deletions -= usize::from(matches!(wait, Wait::Deleted(_)));
+        Some(wait)
     }
 
     /// If a later write changes the same offset, what it would go back to becomes `earlier`; else `earlier` is given back.
@@ -158,7 +163,9 @@ impl Writes {
 
     /// These groups will not come back here, whatever becomes of their deletion.
     pub(super) fn forget_deleted(&mut self, is_it: impl Fn(&str) -> bool) {
+        let before = self.waits.len();
         self.waits.retain(|(_, wait)| !matches!(wait, Wait::Deleted(group) if is_it(&group.id)));
+        self.deletions -= before - self.waits.len();
     }
 
     /// The offsets of a group have come back, in another place: what waits for them finds them there.
@@ -175,6 +182,11 @@ impl Writes {
     fn later_than(&mut self, write: WriteId) -> impl Iterator<Item = &mut (WriteId, Wait)> {
         let start = self.waits.partition_point(|(waiting, _)| *waiting <= write);
         self.waits.range_mut(start..)
+    }
+
+    /// Whether a group was deleted and the deletion is not written yet.
+    pub(super) fn has_deletions(&self) -> bool {
+        self.deletions > 0
     }
 
     pub(super) fn has_records(&self) -> bool {

@@ -21,10 +21,11 @@ pub(super) struct Persistence {
 
 impl Shard {
     /// Hands what the last input has written to the journal. The verdict is that of a request whose reply promises it; an
-    /// error means that nothing was kept, and has been undone.
+    /// error means that nothing was kept, and has been undone. What had nothing to write found things as earlier writes have
+    /// left them, and its reply waits for those, as in Kafka.
     pub(super) fn persist(&mut self) -> Result<Verdict, ErrorCode> {
         let Some(taken) = self.groups.take_records(&mut self.persistence.records) else {
-            return Ok(Verdict::Answered);
+            return Ok(self.when_all_is_durable());
         };
         let appended = self.append();
         self.persistence.records.clear();

@@ -71,7 +71,7 @@ impl Breaks {
 
     /// Where the journal must be for a reply to leave.
     pub(super) fn bend_position(&mut self, position: JournalPosition) -> JournalPosition {
-        if self.does(Break::AcknowledgeEarly) { JournalPosition::default() } else { position }
+        if self.what == Some(Break::AcknowledgeEarly) { JournalPosition::default() } else { position }
     }
 
     /// Makes one committed offset in the journal unreadable, in a way that no checksum shows.

@@ -26,6 +26,7 @@ use self::offsets::Shown;
 use super::conversation::Place;
 use super::trace::Trace;
 use crate::clock::Now;
+use crate::config::Settings;
 use crate::wire::Uuid;
 
 /// What became of a request at once.
@@ -42,6 +43,8 @@ pub(super) struct Model {
     pub(super) now: Now,
     /// The lowest and the highest ever.
     unix_ms: (i64, i64),
+    /// `group.initial.rebalance.delay.ms`.
+    initial_delay_ms: u64,
     /// `offsets.retention.minutes`.
     retention_ms: i64,
     first_node_id: i32,
@@ -96,12 +99,13 @@ enum Promise {
 }
 
 impl Model {
-    pub(super) fn new(first_node_id: i32, slack_ms: u64, retention_ms: i64, trace: Trace) -> Model {
+    pub(super) fn new(settings: &Settings, slack_ms: u64, trace: Trace) -> Model {
         Model {
             now: Now::default(),
             unix_ms: (i64::MAX, 0),
-            retention_ms,
-            first_node_id,
+            initial_delay_ms: settings.group.initial_rebalance_delay_ms as u64,
+            retention_ms: i64::from(settings.offsets.retention_minutes) * 60_000,
+            first_node_id: settings.node_id,
             core: 0,
             slack_ms,
             links: FxHashMap::default(),
@@ -297,7 +301,8 @@ impl Model {
         self.links.clear();
         self.deadlines.clear();
         self.loading = u64::MAX;
-        self.groups.values_mut().for_each(|group| group.crashed(keeps));
+        let now_ms = self.now.monotonic_ms;
+        self.groups.values_mut().for_each(|group| group.crashed(keeps, now_ms));
         self.cluster.crashed();
         if changes_cores {
             self.cluster.forget_coordinators();
@@ -398,7 +403,7 @@ impl Model {
     }
 
     fn rebalance_timeout_ms(&mut self, group_id: &str) -> u64 {
-        u64::try_from(self.group(group_id).rebalance_timeout_ms).unwrap_or(0)
+        self.initial_delay_ms + u64::try_from(self.group(group_id).rebalance_timeout_ms).unwrap_or(0)
     }
 
     /// A request waits. An older one of the same member does not any more: as in Kafka it is not answered.

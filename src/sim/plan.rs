@@ -37,6 +37,8 @@ pub(super) struct Plan {
     /// Of a thousand writes.
     pub(super) slow_writes: u64,
     pub(super) failing_writes: u64,
+    /// Of a thousand writes: the process ends while they are under way, or soon after.
+    pub(super) fatal_writes: u64,
     /// Of a thousand turns of a core: they come late.
     pub(super) late_turns: u64,
     /// The number of cores changes at a restart.
@@ -95,6 +97,7 @@ impl Plan {
             stray_pause_ms: *random.pick(&[20, 100, 500]),
             slow_writes: *random.pick(&[0, 20, 200]),
             failing_writes: *random.pick(&[0, 0, 0, 1, 10]),
+            fatal_writes: *random.pick(&[0, 0, 2, 10]),
             late_turns: *random.pick(&[0, 10, 100]),
             changes_cores: random.chance(100),
             mean,

@@ -217,10 +217,12 @@ impl Stray {
         let topics = [self.topic(gossip).into()];
         let mut metadata =
             ConsumerProtocolSubscription { topics: Array::Items(&topics), ..Default::default() }.to_bytes(1);
+        // A group whose record is too large for the journal never becomes stable: not where members want it to.
+        let most_bytes = if group_id.starts_with("outside") { 200_000 } else { 300 };
         if self.random.chance(100) {
-            metadata.resize(self.random.between(1, 200_000) as usize, 7);
+            metadata.resize(self.random.between(1, most_bytes) as usize, 7);
         }
-        let lists: [&[&str]; 3] = [&["range"], &["roundrobin", "range"], &["unheard-of"]];
+        let lists: [&[&str]; 4] = [&["range"], &["roundrobin", "range"], &["roundrobin"], &["unheard-of"]];
         let names = *self.random.pick(&lists);
         let protocols: Vec<_> =
             names.iter().map(|name| JoinGroupRequestProtocol { name: (*name).into(), metadata: &metadata }).collect();

@@ -1,14 +1,34 @@
+use clap::ValueEnum;
+
 use super::*;
 
 #[test]
 fn a_few_seeds_pass() {
-    let arguments = SimArguments { seeds: 20, from: 1, seed: None, trace: None, keep_going: false, breaks: None };
-    assert_eq!(run(&arguments, |_, _| {}).seeds, 20);
+    let arguments = SimArguments { seeds: 25, from: 1, seed: None, trace: None, keep_going: false, breaks: None };
+    assert_eq!(run(&arguments, |_, _| {}).seeds, 25);
 }
 
 #[test]
 fn a_seed_does_the_same_again() {
     for seed in 1..5 {
         assert_eq!(simulate(seed, None, 0), simulate(seed, None, 0));
+    }
+}
+
+/// Seeds within which a broken rule is noticed.
+fn seeds_enough(what: Break) -> u64 {
+    match what {
+        Break::AcknowledgeEarly | Break::DropInApply | Break::LieOfSync => 60,
+        _ => 20,
+    }
+}
+
+#[test]
+fn every_rule_that_is_broken_is_noticed() {
+    for what in Break::value_variants() {
+        let mut seeds = 1..=seeds_enough(*what);
+        let found = seeds.find_map(|seed| simulate(seed, Some(*what), 0).fault.map(|fault| (seed, fault)));
+        let (seed, fault) = found.unwrap_or_else(|| panic!("{} is not noticed", what.name()));
+        println!("{} # {fault}", repeat(seed, Some(*what)));
     }
 }

@@ -108,6 +108,10 @@ enum Event {
         job: Job,
     },
     FreeDisk,
+    /// The process ends.
+    End {
+        incarnation: u64,
+    },
     Evil(Evil),
     Start,
     Calm,
@@ -134,18 +138,14 @@ const LATE_TURN_MAX_US: u64 = 2_000_000;
 /// The longest that the disk takes.
 const SLOW_WRITE_MAX_US: u64 = 3_000_000;
 
-/// What a parked request may wait beyond its time: late turns, and the disk a few times.
-const SLACK_MS: u64 = (2 * LATE_TURN_MAX_US + 4 * SLOW_WRITE_MAX_US) / 1_000;
-
 impl World {
     pub(super) fn new(seed: u64, what: Option<Break>, trace_lines: usize) -> World {
         let mut random = Random::new(seed);
         let plan = Plan::of(&mut random.fork());
         let machine = Machine::new(&plan);
-        let retention_ms = i64::from(plan.retention_minutes) * 60_000;
         let mut trace = Trace::new(trace_lines);
         trace.note(Now::default(), || format!("{plan:?}"));
-        let model = Model::new(machine.settings.node_id, SLACK_MS, retention_ms, trace);
+        let model = Model::new(&machine.settings, slack_ms(&plan), trace);
         let breaks = Breaks::new(what, random.fork());
         let mut world = World {
             now_us: 1_000_000,
@@ -229,6 +229,8 @@ impl World {
             Event::Written { incarnation, core, write } => self.written(incarnation, core, write),
             Event::Job { incarnation, core, job } => self.run_job(incarnation, core, job),
             Event::FreeDisk => self.machine.storage.set_full(false),
+            Event::End { incarnation } if self.is_running(incarnation) => self.crash(),
+            Event::End { .. } => {}
             Event::Evil(evil) => self.evil(evil),
             Event::Start => self.start(),
             Event::Calm => self.become_calm(),
@@ -281,6 +283,8 @@ impl World {
         let effects = match effects {
             Ok(effects) => effects,
             Err(_) if self.ends_without_power() => return,
+            // It cannot make its first segment. Its owner makes room.
+            Err(_) if self.machine.storage.is_full => return self.crash(),
             Err(error) => return self.model.fault(format!("core {core} ends: {error}")),
         };
         effects.into_iter().for_each(|effect| self.take_effect(core, effect));
@@ -307,8 +311,12 @@ impl World {
             Effect::Write(write) => {
                 let fails = self.fails_write();
                 let write = self.machine.storage.begin(write, fails);
-                let took_us = self.disk_us();
-                self.after(took_us, Event::Written { incarnation: self.machine.incarnation, core, write });
+                let (took_us, incarnation) = (self.disk_us(), self.machine.incarnation);
+                self.after(took_us, Event::Written { incarnation, core, write });
+                if !self.is_calm && self.random.chance(self.plan.fatal_writes) {
+                    let pause_us = self.random.below(2 * took_us);
+                    self.after(pause_us, Event::End { incarnation });
+                }
             }
         }
     }
@@ -388,6 +396,13 @@ impl World {
         }
         (0..cores).for_each(|core| self.wake_core(core));
     }
+}
+
+/// What a parked request may wait beyond its time: late turns, and the disk a few times.
+fn slack_ms(plan: &Plan) -> u64 {
+    let late_us = if plan.late_turns > 0 { 2 * LATE_TURN_MAX_US } else { 0 };
+    let slow_us = if plan.slow_writes > 0 { 4 * SLOW_WRITE_MAX_US } else { 0 };
+    (1_000_000 + late_us + slow_us) / 1_000
 }
 
 impl Ord for Scheduled {

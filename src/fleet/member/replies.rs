@@ -137,10 +137,11 @@ impl Member {
             return;
         }
         match ErrorCode(response.error_code) {
-            ErrorCode::NONE => match ConsumerProtocolAssignment::from_bytes(response.assignment) {
-                Ok(assignment) => self.assigned(&assignment, now),
-                Err(_) => self.start_over(true, now),
-            },
+            // What a foreign leader deals out in a form of its own is nothing to this member.
+            ErrorCode::NONE => {
+                let assignment = ConsumerProtocolAssignment::from_bytes(response.assignment).unwrap_or_default();
+                self.assigned(&assignment, now);
+            }
             ErrorCode::REBALANCE_IN_PROGRESS => self.go(Phase::Join, 0, now),
             ErrorCode::UNKNOWN_MEMBER_ID => self.start_over(true, now),
             ErrorCode::ILLEGAL_GENERATION => self.start_over(false, now),

@@ -35,6 +35,12 @@ impl Groups {
     pub fn offsets(&self, group_id: &str) -> Option<OffsetsView<'_>> {
         Some(OffsetsView { table: &self.get(group_id)?.offsets, seed: self.core.seed() })
     }
+
+    /// Whether a group that is gone, or that has come again, may have offsets after a crash, because its deletion is not
+    /// durable yet. A reply that shows that there are none then waits until all that was taken so far is durable.
+    pub fn has_unwritten_deletions(&self) -> bool {
+        self.core.writes.has_deletions()
+    }
 }
 
 impl<'a> OffsetsView<'a> {

@@ -257,3 +257,20 @@ fn groups_are_bounded() {
     assert_eq!(room.commit(&client("3"), "t", 0, 1), 15);
     assert_eq!((room.groups.len(), room.commit(&client("2"), "t", 0, 2)), (2, 0));
 }
+
+#[test]
+fn until_a_deletion_is_written_nobody_is_sure_that_the_group_has_no_offsets() {
+    let mut room = Room::new();
+    room.commit(&client("g"), "t", 0, 5);
+    assert!(!room.groups.has_unwritten_deletions());
+    for result in [Err(ErrorCode::COORDINATOR_NOT_AVAILABLE), Ok(())] {
+        room.disk = Disk::Stalls;
+        assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+        room.settle();
+        assert!(room.groups.offsets("g").is_none() && room.groups.has_unwritten_deletions());
+        room.disk = Disk::Works;
+        room.end_writes(result);
+        assert!(!room.groups.has_unwritten_deletions());
+        assert_eq!(room.offset("g", "t", 0), if result.is_err() { 5 } else { -1 });
+    }
+}

@@ -70,7 +70,8 @@ impl<'a> Fetch<'a> {
     }
 
     fn is_settled(&self) -> bool {
-        self.view.ok().flatten().is_none_or(|view| view.is_settled())
+        let Ok(view) = self.view else { return true };
+        view.is_none_or(|view| view.is_settled()) && !self.shard.groups.has_unwritten_deletions()
     }
 
     fn version(&self) -> Version {

@@ -1,6 +1,7 @@
 //! Shards without sockets: a whole server of some cores, driven request by request.
 
 mod data_plane;
+mod durability;
 mod find_coordinator;
 mod hostile;
 mod metadata;

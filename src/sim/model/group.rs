@@ -30,6 +30,8 @@ pub(super) struct Group {
     /// How long each member may be silent.
     patience_ms: BTreeMap<String, u64>,
     pub(super) standings: BTreeMap<String, Standing>,
+    /// Generation and member: assignments that were handed in before anybody was told of the generation.
+    early_deals: Vec<(i32, String, Deal)>,
     /// Whose departure was asked for; answers to them may still be under way.
     departed: BTreeSet<String>,
     pub(super) trails: BTreeMap<(String, i32), Trail>,
@@ -48,10 +50,13 @@ pub(super) struct Generation {
     /// Those who were told that they are in it.
     told: BTreeSet<String>,
     /// What the leader may have dealt out, in one SyncGroup or another.
-    deals: Vec<Vec<(String, Vec<u8>)>>,
+    deals: Vec<Deal>,
     /// A crash lies behind, and it was not promised: another one may take its number.
     is_doubtful: bool,
 }
+
+/// Member ids and assignments.
+type Deal = Vec<(String, Vec<u8>)>;
 
 /// How a member that has synced the newest generation stands.
 #[derive(Clone, Copy, Debug)]
@@ -147,13 +152,15 @@ impl Group {
         if self.generations.get(&id).is_some_and(|known| known.is_doubtful) && self.check_told(joined).is_err() {
             self.generations.remove(&id);
         }
+        let early = self.early_deals.iter().filter(|deal| deal.0 == id && self.are_same(&deal.1, &joined.leader));
+        let deals = early.map(|deal| deal.2.clone()).collect();
         self.generations.entry(id).or_insert_with(|| Generation {
             protocol_type: joined.protocol_type.clone(),
             protocol: joined.protocol.clone(),
             leader: joined.leader.clone(),
             members: None,
             told: BTreeSet::new(),
-            deals: Vec::new(),
+            deals,
             is_doubtful: false,
         });
         self.check_told(joined)?;
@@ -234,11 +241,15 @@ impl Group {
 
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
     pub(super) fn sync_taken(&mut self, sync: &Sync) {
-        let Some(known) = self.generations.get(&sync.speaker.generation_id) else { return };
-        if self.are_same(&known.leader, &sync.speaker.member_id)
-            && let Some(known) = self.generations.get_mut(&sync.speaker.generation_id)
-        {
-            known.deals.push(sync.assignments.clone());
+        let Speaker { generation_id, member_id, .. } = &sync.speaker;
+        match self.generations.get(generation_id) {
+            // Whoever guesses right speaks of a generation before its leader is told.
+            None => self.early_deals.push((*generation_id, member_id.clone(), sync.assignments.clone())),
+            Some(known) if self.are_same(&known.leader, member_id) => {
+                let known = self.generations.get_mut(generation_id).expect("it was found");
+                known.deals.push(sync.assignments.clone());
+            }
+            Some(_) => {}
         }
     }
 
@@ -284,6 +295,11 @@ impl Group {
         standing.generation_id == self.told && now_ms - standing.well_at_ms < patience_ms
     }
 
+    /// Whether a request speaks of that place.
+    pub(super) fn is_in_good_standing(&self, speaker: &Speaker, now_ms: u64) -> bool {
+        speaker.generation_id == self.told && self.has_standing(&speaker.member_id, now_ms)
+    }
+
     /// A LeaveGroup was executed, whatever comes of it.
     pub(super) fn left(&mut self, member_id: &str) {
         self.standings.remove(member_id);
@@ -299,9 +315,17 @@ impl Group {
         Ok(())
     }
 
-    /// The process has ended. What was promised is there again, if the journal keeps anything.
-    pub(super) fn crashed(&mut self, keeps: bool) {
-        self.standings.clear();
+    /// The process has ended. What was promised is there again, if the journal keeps anything; then members go on as if
+    /// nothing had been, unless a later generation had begun.
+    pub(super) fn crashed(&mut self, keeps: bool, now_ms: u64) {
+        if keeps && self.told == self.promised {
+            let ids: Vec<String> = self.standings.keys().cloned().collect();
+            let good: BTreeSet<String> = ids.into_iter().filter(|id| self.has_standing(id, now_ms)).collect();
+            self.standings.retain(|id, _| good.contains(id));
+            self.standings.values_mut().for_each(|standing| standing.well_at_ms = now_ms);
+        } else {
+            self.standings.clear();
+        }
         if !keeps {
             self.new_life();
             self.trails.values_mut().for_each(Trail::forget);

@@ -168,8 +168,10 @@ impl Model {
                 group.check_current(speaker, "a heartbeat")?;
                 group.is_well(speaker, false, now_ms);
             }
-            ErrorCode::UNKNOWN_MEMBER_ID if group.has_standing(&speaker.member_id, now_ms) => {
-                return Err(format!("{} is in good standing, and unknown", speaker.member_id));
+            ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION
+                if group.is_in_good_standing(speaker, now_ms) =>
+            {
+                return Err(format!("{} is in good standing, and told {error:?}", speaker.member_id));
             }
             _ => {}
         }

@@ -123,7 +123,8 @@ impl Trail {
             Some(value) => value.shows_as(shown),
         };
         // None is also shown of what has expired, and under another topic id.
-        if shown.offset != -1 && self.entries.iter().any(|(id, value)| *id <= newest && is_it(value)) {
+        let is_plain = shown.offset != -1 || !self.may_vanish && shown.topic_id == [0; 16];
+        if is_plain && self.entries.iter().any(|(id, value)| *id <= newest && is_it(value)) {
             self.entries.retain(|(id, value)| *id > newest || is_it(value));
             self.is_certain |= self.entries.len() == 1;
         }

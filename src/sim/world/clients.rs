@@ -73,7 +73,7 @@ impl World {
             records_per_commit: random.below(3) as i64,
             commit_metadata: if random.chance(100) { "m".repeat(201).into() } else { "".into() },
             retry_backoff_ms: 100,
-            request_timeout_ms: 10_000,
+            request_timeout_ms: *random.pick(&[5_000, 20_000]),
             versions,
         }
     }

@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self) {
+    pub(super) fn crash(&mut self) {
         let fails = self.random.chance(self.plan.power_failures);
         self.end_process(if fails { End::PowerFailure } else { End::Killed });
     }
