@@ -274,3 +274,19 @@ fn until_a_deletion_is_written_nobody_is_sure_that_the_group_has_no_offsets() {
         assert_eq!(room.offset("g", "t", 0), if result.is_err() { 5 } else { -1 });
     }
 }
+
+#[test]
+fn a_commit_that_fails_with_the_deletion_before_it_goes_back_to_what_was_to_be_deleted() {
+    let mut room = Room::new();
+    room.commit(&client("g"), "t", 0, 5);
+    room.commit(&client("g"), "t", 1, 6);
+    room.disk = Disk::Stalls;
+    assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+    room.settle();
+    room.commit(&client("g"), "t", 0, 7);
+    room.commit(&client("g"), "t", 2, 8);
+    assert_eq!([0, 1, 2].map(|partition| room.offset("g", "t", partition)), [7, -1, 8]);
+    room.disk = Disk::Works;
+    room.end_writes(Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+    assert_eq!([0, 1, 2].map(|partition| room.offset("g", "t", partition)), [5, 6, -1]);
+}
