@@ -108,7 +108,7 @@ metrics! {
     turns: Counter, PerCore, "net/core", "Turns of the core: it woke up and did what was there to do.";
     wakes: Counter, PerCore, "net/core", "Wake-ups by other threads, mostly for mail of another core.";
     completions: Counter, PerCore, "net/core", "Completions of sockets.";
-    turn_seconds: Durations, PerCore, "net/core", "How long turns took, from waking up to going to sleep.";
+    turn_seconds: Durations, PerCore, "net/core", "How long turns took, from waking up until what they sent was out.";
     // Groups.
     groups: Gauge, PerCore, "shard", "Groups that the core coordinates.";
     group_members: Gauge, PerCore, "shard", "Members of these groups.";
