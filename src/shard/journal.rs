@@ -190,6 +190,7 @@ impl Shard {
         self.metrics.journal_state.set(state);
         if let Some(store) = self.journal.store() {
             let (appended, durable) = (store.appended().0, store.durable().0);
+            self.metrics.journal_mode.set(store.mode() as u64);
             self.metrics.journal_appended_bytes.set(appended);
             self.metrics.journal_waiting_bytes.set(appended.saturating_sub(durable));
         }
