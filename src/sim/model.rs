@@ -259,6 +259,7 @@ impl Model {
         }
         for group in self.groups.values_mut() {
             group.told_before = group.told_before.max(group.told);
+            group.is_deleted = false;
         }
     }
 
