@@ -224,12 +224,7 @@ impl Model {
                     trail.promise_shown(&shown, newest);
                 }
             }
-            Promise::Generation { group_id, generation_id } => {
-                let group = self.group(&group_id);
-                if group.generations.contains_key(&generation_id) {
-                    group.promised = group.promised.max(generation_id);
-                }
-            }
+            Promise::Generation { group_id, generation_id } => self.group(&group_id).promise(generation_id),
         }
     }
 

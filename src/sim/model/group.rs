@@ -17,6 +17,12 @@ pub(super) struct Group {
     pub(super) promised: i32,
     /// It was deleted in this turn: what was parked and is answered now may be of the time before.
     pub(super) is_deleted: bool,
+    /// It was made anew since a generation was promised last: a crash may bring it back as it was.
+    is_anew: bool,
+    /// A crash has brought it back, perhaps.
+    may_be_back: bool,
+    /// JoinGroups since a generation was told last.
+    joins_untold: i32,
     /// It may have gone for want of members and offsets, or of a disk, so that generations begin again.
     pub(super) may_begin_again: bool,
     /// Of all joins so far.
@@ -137,6 +143,7 @@ impl Group {
     pub(super) fn join_asked(&mut self, join: &Join) {
         self.rebalance_timeout_ms = self.rebalance_timeout_ms.max(i64::from(join.rebalance_timeout_ms));
         self.instance_ids.extend(join.instance.clone());
+        self.joins_untold += 1;
         if !join.member_id.is_empty() {
             self.standings.remove(&join.member_id);
             self.note_proposals(&join.member_id, join);
@@ -188,6 +195,7 @@ impl Group {
         }
         self.check_order(id)?;
         self.told = self.told.max(id);
+        self.joins_untold = 0;
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
@@ -203,7 +211,7 @@ impl Group {
             members: None,
             told: BTreeSet::new(),
             deals,
-            is_doubtful: false,
+            is_doubtful: self.may_be_back,
         });
         self.check_told(joined)?;
         if !joined.members.is_empty() {
@@ -274,9 +282,10 @@ impl Group {
         Ok(())
     }
 
-    /// Whether this may be a generation of a group that was made anew.
+    /// Whether this may be a generation of a group that was made anew. Each member that nobody heard of again can have made two:
+    /// one when it came and one when it went.
     fn may_be_another(&self, generation_id: i32) -> bool {
-        self.may_begin_again && generation_id <= NEW_GENERATION_MAX
+        self.may_begin_again && generation_id <= NEW_GENERATION_MAX + 2 * self.joins_untold
     }
 
     /// The group is gone, or may be.
@@ -284,6 +293,15 @@ impl Group {
         self.generations.clear();
         self.standings.clear();
         (self.told_before, self.told, self.promised) = (0, 0, 0);
+        self.is_anew = true;
+    }
+
+    /// A generation was written, and a reply that says so has left.
+    pub(super) fn promise(&mut self, generation_id: i32) {
+        if self.generations.contains_key(&generation_id) {
+            self.promised = self.promised.max(generation_id);
+            (self.is_anew, self.may_be_back) = (false, false);
+        }
     }
 
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
@@ -392,9 +410,11 @@ impl Group {
         }
         if !keeps {
             self.new_life();
+            self.is_anew = false;
             self.trails.values_mut().for_each(Trail::forget);
             return;
         }
+        self.may_be_back |= self.is_anew;
         let promised = self.promised;
         self.generations.values_mut().for_each(|known| known.told.clear());
         self.generations.iter_mut().for_each(|(id, known)| known.is_doubtful |= *id > promised);
