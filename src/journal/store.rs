@@ -79,6 +79,17 @@ pub trait Entries {
     fn write(&self, entries: &mut EntryWriter<'_>);
 }
 
+/// The records of one change to an offsets partition.
+#[derive(Clone, Copy)]
+pub struct Change<'a> {
+    /// The partition.
+    pub partition: i32,
+    /// Its leader epoch.
+    pub leader_epoch: i32,
+    /// All of them survive a crash, or none.
+    pub records: &'a dyn Entries,
+}
+
 /// What is to be written, in one go, with one sync behind it if `sync`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StoreWrite {
@@ -129,7 +140,15 @@ pub trait Store {
     ///
     /// # Errors
     /// [`Refused`]: nothing of it was kept.
-    fn append(&mut self, partition: i32, leader_epoch: i32, records: &dyn Entries) -> Result<JournalPosition, Refused>;
+    fn append(&mut self, partition: i32, leader_epoch: i32, records: &dyn Entries) -> Result<JournalPosition, Refused> {
+        self.append_all(&[Change { partition, leader_epoch, records }])
+    }
+
+    /// Takes some changes, or none of them. A crash may nevertheless leave some, in their order.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of them was kept.
+    fn append_all(&mut self, changes: &[Change<'_>]) -> Result<JournalPosition, Refused>;
 
     /// Everything up to here is as durable as the mode promises. Never goes back.
     fn durable(&self) -> JournalPosition;
@@ -210,7 +229,7 @@ pub struct MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn append(&mut self, _: i32, _: i32, _: &dyn Entries) -> Result<JournalPosition, Refused> {
+    fn append_all(&mut self, _: &[Change<'_>]) -> Result<JournalPosition, Refused> {
         self.appended.0 += 1;
         Ok(self.appended)
     }

@@ -14,7 +14,9 @@ use super::replay::{Outcome, Replay};
 use super::scan::Extent;
 use super::segment::{DEFAULT_SEGMENT_BYTES, HEADER_BYTES, SegmentId};
 use super::snapshot::SnapshotId;
-use super::store::{Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure};
+use super::store::{
+    Change, Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
+};
 use super::taking::Taking;
 use super::writer::{ActiveStart, Start, Writer};
 use crate::clock::Now;
@@ -197,11 +199,12 @@ impl Stream {
 }
 
 impl Store for Stream {
-    fn append(&mut self, partition: i32, leader_epoch: i32, records: &dyn Entries) -> Result<JournalPosition, Refused> {
+    fn append_all(&mut self, changes: &[Change<'_>]) -> Result<JournalPosition, Refused> {
         let before = self.writer.appended();
-        let after = self.writer.append(partition, leader_epoch, records)?;
+        let after = self.writer.append_all(changes)?;
         if after > before {
-            self.coverage.appended(partition, before.0);
+            // Later ones begin behind that: it is not too late for any.
+            changes.iter().for_each(|change| self.coverage.appended(change.partition, before.0));
         }
         Ok(after)
     }

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use super::block::{BLOCK_BYTES, BlockBuffer};
 use super::entry::{EntryWriter, decode_checked, length_at, seal};
 use super::segment::{HEADER_BYTES, Header, SegmentId};
-use super::store::{Durability, Entries, FailedPositions, Refused, StoreState, WriteFailure};
+use super::store::{Change, Durability, FailedPositions, Refused, StoreState, WriteFailure};
 use super::{JournalPosition, entry};
 use crate::clock::Now;
 use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES, JOURNAL_WRITE_MAX_BYTES};
@@ -148,16 +148,11 @@ impl Writer {
         }
     }
 
-    /// See [`super::store::Store::append`].
+    /// See [`super::store::Store::append_all`].
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn append(
-        &mut self,
-        partition: i32,
-        leader_epoch: i32,
-        records: &dyn Entries,
-    ) -> Result<JournalPosition, Refused> {
+    pub fn append_all(&mut self, changes: &[Change<'_>]) -> Result<JournalPosition, Refused> {
         match self.state {
             StoreState::Open => {}
             StoreState::Full => return Err(Refused::Full),
@@ -168,7 +163,9 @@ impl Writer {
         }
         let before = self.collecting.len();
         let base = self.appended - before as u64;
-        records.write(&mut EntryWriter::new(&mut self.collecting, base, partition, leader_epoch));
+        for Change { partition, leader_epoch, records } in changes {
+            records.write(&mut EntryWriter::new(&mut self.collecting, base, *partition, *leader_epoch));
+        }
         let largest = (self.segment_bytes - HEADER_BYTES).min(JOURNAL_ENTRY_MAX_BYTES as u64);
         if entry_lengths(&self.collecting[before..]).any(|length| length as u64 > largest) {
             self.collecting.truncate(before);

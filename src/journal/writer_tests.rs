@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use super::super::block::BLOCK_BYTES;
 use super::super::entry::{Decoded, EntryWriter, decode};
 use super::super::segment::{DecodedHeader, HEADER_BYTES, Header, SegmentId};
-use super::super::store::{Durability, Entries, FailedPositions, Refused, StoreState, WriteFailure};
+use super::super::store::{Change, Durability, Entries, FailedPositions, Refused, StoreState, WriteFailure};
 use super::super::{JournalPosition, entry};
 use super::{FULL_RETRY_MS, SegmentWrite, Start, Writer};
 use crate::clock::Now;
@@ -38,6 +38,12 @@ fn writer(mode: Durability, segment_bytes: u64) -> Writer {
     assert_eq!(writer.poll_prepare(at(0)), None);
     writer.prepared(true, at(0));
     writer
+}
+
+impl Writer {
+    fn append(&mut self, partition: i32, leader_epoch: i32, records: &dyn Entries) -> Result<JournalPosition, Refused> {
+        self.append_all(&[Change { partition, leader_epoch, records }])
+    }
 }
 
 fn at(monotonic_ms: u64) -> Now {
@@ -239,4 +245,26 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
     let largest = (SEGMENT_BYTES - HEADER_BYTES) as usize - overhead;
     small.append(0, 0, &Bytes(largest)).expect("as large as a segment");
     assert_eq!(small.append(0, 0, &Bytes(largest + 1)), Err(Refused::TooLarge));
+}
+
+#[test]
+fn changes_are_taken_together_or_not_at_all() {
+    let mut writer = writer(Durability::Fsync, SEGMENT_BYTES);
+    let too_large = Bytes(SEGMENT_BYTES as usize);
+    let change = |partition, records| Change { partition, leader_epoch: 0, records };
+    let refused = writer.append_all(&[change(1, &Bytes(10)), change(2, &too_large), change(3, &Bytes(10))]);
+    assert_eq!((refused, writer.appended()), (Err(Refused::TooLarge), JournalPosition(0)));
+    assert_eq!(writer.poll_write(at(0)), None, "the first one is not there either");
+    let taken = writer.append_all(&[change(1, &Bytes(10)), change(2, &Two), change(3, &Bytes(10))]);
+    let write = writer.poll_write(at(0)).expect("a write");
+    assert_eq!(entries(&write.data[BLOCK_BYTES..], 0), 4);
+    writer.written(write.token, Ok(()), at(0));
+    assert_eq!(taken, Ok(writer.durable()));
+
+    // What waits for the disk is looked at once, before the first.
+    let mut writer = self::writer(Durability::Fsync, HEADER_BYTES + (2 * JOURNAL_PENDING_MAX_BYTES) as u64);
+    let half = Bytes(JOURNAL_PENDING_MAX_BYTES / 2 - 100);
+    let changes = [change(1, &half), change(2, &half), change(3, &half)];
+    let position = writer.append_all(&changes).expect("nothing waits");
+    assert_eq!((writer.append_all(&changes), writer.appended()), (Err(Refused::Busy), position));
 }

@@ -8,7 +8,7 @@ use super::service::{JournalPosition, Verdict};
 use crate::errors::ErrorCode;
 use crate::group::{Record, WriteId};
 use crate::journal::codec::Records;
-use crate::journal::store::{Refused, Store};
+use crate::journal::store::{Change, Refused, Store};
 
 /// The records of this core on their way to the disk.
 #[derive(Default)]
@@ -56,13 +56,25 @@ impl Shard {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
         let offsets = self.views.table(guard).offsets.as_ref().expect("a group has a partition of the offsets topic");
         let store = self.journal.store_mut().expect(LOADED);
-        let mut position = store.appended();
-        for run in self.persistence.records.chunk_by(|one, next| one.group_id() == next.group_id()) {
-            let partition = offsets.partition_of(run[0].group_id());
-            let leader_epoch = offsets.leader_epochs[partition as usize];
-            position = store.append(partition, leader_epoch, &Records(run))?;
+        let place = |run: &Records<'_>| {
+            let partition = offsets.partition_of(run.0[0].group_id());
+            (partition, offsets.leader_epochs[partition as usize])
+        };
+        let records = &self.persistence.records;
+        let mut runs = records.chunk_by(|one, next| one.group_id() == next.group_id()).map(Records);
+        let first = runs.next().expect("something was taken");
+        let rest: Vec<Records<'_>> = runs.collect();
+        // Most inputs change one group.
+        if rest.is_empty() {
+            let (partition, leader_epoch) = place(&first);
+            return store.append(partition, leader_epoch, &first);
         }
-        Ok(position)
+        // All of it is undone if some of it is refused.
+        let changes = [&first].into_iter().chain(&rest).map(|run| {
+            let (partition, leader_epoch) = place(run);
+            Change { partition, leader_epoch, records: run }
+        });
+        store.append_all(&changes.collect::<Vec<_>>())
     }
 
     fn store(&self) -> &dyn Store {

@@ -224,12 +224,7 @@ impl Model {
                     trail.promise_shown(&shown, newest);
                 }
             }
-            Promise::Generation { group_id, generation_id } => {
-                let group = self.group(&group_id);
-                if group.generations.contains_key(&generation_id) {
-                    group.promised = group.promised.max(generation_id);
-                }
-            }
+            Promise::Generation { group_id, generation_id } => self.group(&group_id).promise(generation_id),
         }
     }
 
@@ -259,6 +254,7 @@ impl Model {
         }
         for group in self.groups.values_mut() {
             group.told_before = group.told_before.max(group.told);
+            group.is_deleted = false;
         }
     }
 

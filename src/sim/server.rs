@@ -134,10 +134,12 @@ impl Core {
                     conversation.push(place, reply, JournalPosition::default());
                 }
                 Verdict::Durable(position) => {
-                    let position = breaks.bend_position(position);
+                    let awaited = breaks.bend_position(position);
                     model.executed(id, place, &frame, Outcome::Replied(&reply));
-                    conversation.push(place, reply, position);
-                    self.wires.waits.push_back((position, id));
+                    conversation.push(place, reply, awaited);
+                    if awaited == position {
+                        self.wires.waits.push_back((position, id));
+                    }
                 }
                 Verdict::Parked => {
                     if !reply.is_empty() {

@@ -16,17 +16,12 @@ fn a_seed_does_the_same_again() {
 }
 
 /// Seeds within which a broken rule is noticed.
-fn seeds_enough(what: Break) -> u64 {
-    match what {
-        Break::AcknowledgeEarly | Break::DropInApply | Break::LieOfSync => 60,
-        _ => 20,
-    }
-}
+const SEEDS_ENOUGH: u64 = 60;
 
 #[test]
 fn every_rule_that_is_broken_is_noticed() {
     for what in Break::value_variants() {
-        let mut seeds = 1..=seeds_enough(*what);
+        let mut seeds = 1..=SEEDS_ENOUGH;
         let found = seeds.find_map(|seed| simulate(seed, Some(*what), 0).fault.map(|fault| (seed, fault)));
         let (seed, fault) = found.unwrap_or_else(|| panic!("{} is not noticed", what.name()));
         println!("{} # {fault}", repeat(seed, Some(*what)));

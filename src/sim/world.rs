@@ -7,7 +7,8 @@ mod evils;
 mod network;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::io::ErrorKind;
 
 use self::clients::Actor;
 use self::network::Connection;
@@ -17,10 +18,11 @@ use super::model::Model;
 use super::plan::Plan;
 use super::random::Random;
 use super::server::{Effect, Incoming};
-use super::storage::{Begun, End};
+use super::storage::{Begun, CONTROL_LOG, End};
 use super::trace::Trace;
 use crate::clock::Now;
 use crate::journal::job::Job;
+use crate::journal::store::WriteFailure;
 
 /// What came of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,9 @@ pub(super) struct World {
     is_calm: bool,
     /// Something on the disk has failed for good.
     has_failed_disk: bool,
+    /// Whose write or sync has failed, but not for want of space: what is on the disk is not known, and until the next start
+    /// nothing is written there again. By core and by whether it was the control log.
+    fenced: BTreeSet<(usize, bool)>,
 }
 
 struct Scheduled {
@@ -162,6 +167,7 @@ impl World {
             frozen_until_us: 0,
             is_calm: false,
             has_failed_disk: false,
+            fenced: BTreeSet::new(),
             random,
             plan,
         };
@@ -309,6 +315,9 @@ impl World {
             Effect::Reply { connection, frame } => self.reply(connection, frame),
             Effect::Close { connection } => self.close_from_server(connection),
             Effect::Write(write) => {
+                if self.fenced.contains(&(core, write.file == CONTROL_LOG)) {
+                    return self.model.fault(format!("core {core} writes again after a write or a sync has failed"));
+                }
                 let fails = self.fails_write();
                 let write = self.machine.storage.begin(write, fails);
                 let (took_us, incarnation) = (self.disk_us(), self.machine.incarnation);
@@ -341,11 +350,14 @@ impl World {
         if !self.is_running(incarnation) {
             return;
         }
-        let (token, fails) = (write.token, self.fails_write());
+        let (file, token, fails) = (write.file, write.token, self.fails_write());
         let result = self.machine.storage.complete(write, fails, &mut self.breaks, &mut self.random);
         if let Err(failure) = &result {
             let now = self.now();
             self.model.trace.note(now, || format!("core {core}  {failure}"));
+            if !matches!(failure, WriteFailure::Write(error) if error.kind() == ErrorKind::StorageFull) {
+                self.fenced.insert((core, file == CONTROL_LOG));
+            }
         }
         if !self.ends_without_power() {
             self.machine.cores[core].inbox.push(Incoming::Written(token, result));
@@ -385,6 +397,7 @@ impl World {
         let now = self.now();
         self.model.trace.note(now, || format!("start with {cores} cores"));
         self.has_failed_disk = false;
+        self.fenced.clear();
         match self.machine.start(cores, now, &mut self.breaks, &mut self.random) {
             Ok(()) => {}
             // Its owner makes room, and tries again.

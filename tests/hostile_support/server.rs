@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,27 +22,38 @@ pub struct Server {
     pub address: SocketAddr,
     metrics: SocketAddr,
     log: Arc<Mutex<String>>,
-    _data_dir: TempDir,
+    _data_dir: Option<TempDir>,
 }
 
 impl Server {
     /// Starts one on ports that are free.
     pub fn start(cores: usize, properties: &[(&str, &str)]) -> Server {
         for _ in 0..10 {
-            if let Some(server) = Server::try_start(cores, properties) {
+            let data_dir = tempfile::tempdir().expect("a directory");
+            if let Ok(mut server) = Server::start_in(data_dir.path(), &[], cores, properties) {
+                server._data_dir = Some(data_dir);
                 return server;
             }
         }
         panic!("no server could be started");
     }
 
-    fn try_start(cores: usize, properties: &[(&str, &str)]) -> Option<Server> {
-        let data_dir = tempfile::tempdir().expect("a directory");
+    /// Starts one with a data directory of the caller's, by a command that executes the one behind it. If it ends before it is
+    /// ready: what it has logged.
+    pub fn start_in(data_dir: &Path, by: &[&str], cores: usize, properties: &[(&str, &str)]) -> Result<Server, String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port(cores)));
         let binary = std::env::var("RALLYPOINT_BIN").unwrap_or(env!("CARGO_BIN_EXE_rallypoint").to_owned());
-        let mut command = Command::new(binary);
-        command.args(["serve", "--cores", &cores.to_string(), "--listen", &address.to_string(), "--data-dir"]);
-        command.arg(data_dir.path());
+        let mut words = by.iter().copied().chain([&*binary]);
+        let mut command = Command::new(words.next().expect("one of them"));
+        command.args(words).args([
+            "serve",
+            "--cores",
+            &cores.to_string(),
+            "--listen",
+            &address.to_string(),
+            "--data-dir",
+        ]);
+        command.arg(data_dir);
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port(0)));
         command.args(["--metrics", &metrics.to_string(), "--topic", "t:100"]);
         for (key, value) in PROPERTIES.iter().chain(properties) {
@@ -58,17 +70,41 @@ impl Server {
                 log.push('\n');
             }
         });
-        let mut server = Server { child, address, metrics, log, _data_dir: data_dir };
+        let mut server = Server { child, address, metrics, log, _data_dir: None };
         let began = Instant::now();
         while !server.has_logged("ready: ") {
             if server.child.try_wait().expect("it can be asked").is_some() {
                 eprintln!("a server did not start:\n{}", server.log());
-                return None;
+                return Err(server.last_words());
             }
             assert!(began.elapsed() < PATIENCE, "the server does not come up:\n{}", server.log());
             std::thread::sleep(Duration::from_millis(10));
         }
-        Some(server)
+        Ok(server)
+    }
+
+    /// What it has logged, once it has ended and nothing more can come.
+    fn last_words(&self) -> String {
+        std::thread::sleep(Duration::from_millis(100));
+        self.log()
+    }
+
+    /// Waits until it ends, which must not be in good order; what it has logged.
+    pub fn fails(mut self) -> String {
+        super::eventually("the end of the server", || self.child.try_wait().expect("it can be asked").is_some());
+        assert!(!self.child.wait().expect("it has ended").success(), "{}", self.log());
+        self.last_words()
+    }
+
+    /// Kills it, as a failure would.
+    pub fn kill(mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).expect("it runs");
+    }
+
+    /// Lets it do nothing any more, until it is killed.
+    pub fn freeze(&self) {
+        let status = Command::new("kill").args(["-STOP", &self.pid().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "it can be stopped");
     }
 
     pub fn pid(&self) -> u32 {

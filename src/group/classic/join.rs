@@ -194,12 +194,14 @@ impl ClassicGroup {
     }
 
     /// The answer of the last join phase, for a member that lost it.
-    fn answer_again(&self, slot: MemberSlot) -> JoinAnswer {
+    pub(super) fn answer_again(&self, slot: MemberSlot) -> JoinAnswer {
         let round = self.round.as_ref().expect("a join phase was completed");
         let member = &self.members.get(slot).expect("it is a member").said.profile;
         let mut answer = joined(round, member);
-        // A static leader may have come back under another id since.
-        answer.leader = MemberId::from(self.leader_profile());
+        // A static leader may have come back under another id since. In a rebalance another may lead already.
+        if !matches!(self.state, State::PreparingRebalance(_)) {
+            answer.leader = MemberId::from(self.leader_profile());
+        }
         answer
     }
 

@@ -83,13 +83,22 @@ impl ClassicGroup {
     /// The new id is written: the client goes on with the assignment it had, unless another has taken its place meanwhile.
     pub(super) fn confirm_replacement(&mut self, replaced: &Replaced, turn: &mut Turn<'_>) {
         let member_id = replaced.profile.member_id();
-        if let Err(error) = self.members.validate(member_id, replaced.profile.group_instance_id()) {
-            turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
+        let slot = match self.members.validate(member_id, replaced.profile.group_instance_id()) {
+            Ok(slot) => slot,
+            Err(error) => {
+                turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
+                return;
+            }
+        };
+        if self.generation_id != replaced.generation_id {
+            // A generation has begun meanwhile, with the member in it: this is what it was to hear. (Kafka names the leader of
+            // before to versions below 9.)
+            turn.answer_join(replaced.ticket, self.answer_again(slot));
             return;
         }
         let mut answer = self.answer_of_replacement(replaced, ErrorCode::NONE, MemberId::from(&replaced.profile));
-        // If the group has moved on meanwhile, the client is a follower that learns so from its SyncGroup.
-        if replaced.knows_skip_assignment && self.is_where_it_was(replaced) {
+        // If a rebalance has begun meanwhile, the client is a follower that learns so from its SyncGroup.
+        if replaced.knows_skip_assignment && self.state == State::Stable {
             let leads = self.leader == Some(replaced.member);
             if let Some(leader) = self.leader.and_then(|slot| self.members.get(slot)) {
                 answer.leader = MemberId::from(&leader.said.profile);
@@ -117,10 +126,6 @@ impl ClassicGroup {
             self.members.say(replaced.member, replaced.before);
             self.renew_session(replaced.member, turn);
         }
-    }
-
-    fn is_where_it_was(&self, replaced: &Replaced) -> bool {
-        self.state == State::Stable && self.generation_id == replaced.generation_id
     }
 
     /// As older versions get it: the former leader, so that a leader that came back does not compute an assignment.

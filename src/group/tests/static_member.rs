@@ -175,6 +175,31 @@ fn static_a_leader_whose_replacement_is_written_after_the_group_has_moved_on_com
 }
 
 #[test]
+fn static_a_replacement_that_is_written_after_the_next_join_phase_is_told_of_the_generation_as_it_is() {
+    for version in [3, 8, 9] {
+        let mut room = Room::new();
+        let [_, b] = pair(&mut room, |member| member.with_version(version).with_session(60_000).with_rebalance(5_000));
+        room.disk = Disk::Stalls;
+        let replacing = room.join(&b.restarted());
+        let newcomer = room.join(&client("g").with_rebalance(5_000));
+        room.pass(5_000);
+        assert!(!room.is_answered(replacing));
+        let (generation, leader, _) = accepted(&mut room, newcomer);
+        room.end_writes(Ok(()));
+        let answer = room.joined(replacing).unwrap();
+        assert_eq!((answer.error.0, answer.generation_id, answer.skip_assignment), (0, generation, false));
+        assert_eq!(
+            (&*answer.leader, answer.members.len()),
+            (&*leader, 0),
+            "the former leader has not come back in time"
+        );
+        assert_ne!(*answer.member_id, *b.id);
+        let again = Client { id: answer.member_id.to_string(), generation, ..b };
+        assert_eq!(room.heartbeat(&again), 0);
+    }
+}
+
+#[test]
 fn static_a_replacement_that_fails_after_the_group_has_moved_on_is_left_alone() {
     let mut room = Room::new();
     let mut members = [client("g").with_instance("a").with_protocols("range:r,robin:rr")];

@@ -1,28 +1,42 @@
 //! Which replies wait for the journal, with a store that is durable when the test says so.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
 use crate::clock::Now;
 use crate::journal::store::{
-    Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
+    Change, Durability, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
 };
 use crate::wire::Array;
 use crate::wire::delete_groups::DeleteGroupsRequest;
 use crate::wire::find_coordinator::FindCoordinatorRequest;
-use crate::wire::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use crate::wire::heartbeat::{HeartbeatRequest, HeartbeatResponse};
+use crate::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use crate::wire::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
 use crate::wire::offset_delete::{OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
-use crate::wire::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
+use crate::wire::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchResponse,
+};
+use crate::wire::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
-/// Takes everything; durable is what the test has made so.
+/// Takes everything, unless the test says otherwise; durable is what the test has made so.
 struct SlowStore {
     appended: JournalPosition,
     durable: Rc<Cell<JournalPosition>>,
+    refuses: Rc<Cell<Option<Refused>>>,
+    /// How many changes each append had.
+    appends: Rc<RefCell<Vec<usize>>>,
 }
 
 impl Store for SlowStore {
-    fn append(&mut self, _: i32, _: i32, _: &dyn Entries) -> Result<JournalPosition, Refused> {
+    fn append_all(&mut self, changes: &[Change<'_>]) -> Result<JournalPosition, Refused> {
+        self.appends.borrow_mut().push(changes.len());
+        if let Some(refused) = self.refuses.get() {
+            return Err(refused);
+        }
         self.appended.0 += 1;
         Ok(self.appended)
     }
@@ -72,10 +86,15 @@ fn delete_offset(world: &mut World) -> Verdict {
 }
 
 fn commit(world: &mut World) -> Verdict {
+    commit_of(world, "g")
+}
+
+fn commit_of(world: &mut World, group_id: &str) -> Verdict {
     let partitions = [OffsetCommitRequestPartition { committed_offset: 5, ..Default::default() }];
     let partitions = Array::Items(&partitions[..]);
     let topics = [OffsetCommitRequestTopic { name: "t".into(), partitions, ..Default::default() }];
-    let request = OffsetCommitRequest { group_id: "g".into(), topics: Array::Items(&topics), ..Default::default() };
+    let request =
+        OffsetCommitRequest { group_id: group_id.into(), topics: Array::Items(&topics), ..Default::default() };
     world.send(0, ApiKey::OffsetCommit, 8, &request).1
 }
 
@@ -92,17 +111,35 @@ fn waits_for(verdict: &Verdict) -> u64 {
     }
 }
 
+/// What the test and the stores of its world share.
+#[derive(Default)]
+struct Stores {
+    durable: Rc<Cell<JournalPosition>>,
+    refuses: Rc<Cell<Option<Refused>>>,
+    appends: Rc<RefCell<Vec<usize>>>,
+}
+
+impl Stores {
+    /// One core that leads everything, with a topic `t`.
+    fn world(&self) -> World {
+        let topics = vec![crate::config::DeclaredTopic { name: "t".into(), partitions: Some(1) }];
+        let settings = Settings { topics, ..Settings::default() };
+        let mut journals = |_: usize| -> (Journal, RunJob) {
+            let Stores { durable, refuses, appends } = self;
+            let (durable, refuses, appends) = (durable.clone(), refuses.clone(), appends.clone());
+            let store = SlowStore { appended: JournalPosition(0), durable, refuses, appends };
+            (Journal::Open(Box::new(store)), Box::new(|job| unreachable!("nothing on files, but {job:?}")))
+        };
+        let mut world = World::with_journals(1, settings, &[], &mut journals);
+        world.ask(0, ApiKey::FindCoordinator, 3, &FindCoordinatorRequest { key: "g".into(), ..Default::default() });
+        world
+    }
+}
+
 #[test]
 fn what_shows_or_repeats_a_change_waits_until_it_is_durable() {
-    let durable = Rc::new(Cell::new(JournalPosition(0)));
-    let topics = vec![crate::config::DeclaredTopic { name: "t".into(), partitions: Some(1) }];
-    let settings = Settings { topics, ..Settings::default() };
-    let mut journals = |_: usize| -> (Journal, RunJob) {
-        let store = SlowStore { appended: JournalPosition(0), durable: durable.clone() };
-        (Journal::Open(Box::new(store)), Box::new(|job| unreachable!("nothing on files, but {job:?}")))
-    };
-    let mut world = World::with_journals(1, settings, &[], &mut journals);
-    world.ask(0, ApiKey::FindCoordinator, 3, &FindCoordinatorRequest { key: "g".into(), ..Default::default() });
+    let control = Stores::default();
+    let (mut world, durable) = (control.world(), &control.durable);
     let mut step = |request: fn(&mut World) -> Verdict| waits_for(&request(&mut world));
     assert_eq!(step(fetch_all), 0, "nothing was changed");
     assert_eq!((step(commit), step(fetch_all)), (1, 1));
@@ -113,4 +150,106 @@ fn what_shows_or_repeats_a_change_waits_until_it_is_durable() {
     assert_eq!((step(fetch_all), step(commit), step(delete_offset)), (3, 4, 5));
     durable.set(JournalPosition(5));
     assert_eq!((step(delete_offset), step(delete_group)), (0, 6));
+}
+
+#[test]
+fn a_topic_goes_from_all_groups_in_one_append_or_from_none() {
+    let control = Stores::default();
+    let mut world = control.world();
+    for group_id in ["g", "h", "i"] {
+        commit_of(&mut world, group_id);
+    }
+    let delete = |world: &mut World| {
+        world.shards[0].pin();
+        world.shards[0].topic_deleted("t".into());
+        world.settle();
+        control.appends.take()
+    };
+    control.durable.set(JournalPosition(u64::MAX));
+    control.appends.take();
+    control.refuses.set(Some(Refused::Full));
+    assert_eq!(delete(&mut world), [3], "a change of each group");
+    let shown = |world: &mut World| {
+        let groups = ["g", "h", "i"].map(|group_id| OffsetFetchRequestGroup {
+            group_id: group_id.into(),
+            topics: None,
+            ..Default::default()
+        });
+        let request = OffsetFetchRequest { groups: Array::Items(&groups), ..Default::default() };
+        let reply = world.ask(0, ApiKey::OffsetFetch, 9, &request);
+        let response: OffsetFetchResponse<'_> = read(&reply, ApiKey::OffsetFetch, 9);
+        response.groups.iter().map(|group| group.topics.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&mut world), [1, 1, 1], "all of it is undone");
+    control.refuses.set(None);
+    assert_eq!((delete(&mut world), shown(&mut world)), (vec![3], vec![0, 0, 0]));
+}
+
+fn join(world: &mut World, group_id: &str) -> (i16, String, i32) {
+    let protocols = [JoinGroupRequestProtocol { name: "range".into(), metadata: b"" }];
+    let request = JoinGroupRequest {
+        group_id: group_id.into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "consumer".into(),
+        protocols: Array::Items(&protocols),
+        ..Default::default()
+    };
+    let (connection, verdict, answer) = world.send(0, ApiKey::JoinGroup, 3, &request);
+    world.advance(3_000);
+    let answer = match verdict {
+        Verdict::Parked => world.parked_answer(0, connection, ApiKey::JoinGroup, 3).expect("a parked answer"),
+        _ => answer.expect("an answer"),
+    };
+    let joined: JoinGroupResponse<'_> = read(&answer, ApiKey::JoinGroup, 3);
+    (joined.error_code, joined.member_id.to_string(), joined.generation_id)
+}
+
+fn sync(world: &mut World, member_id: &str, generation_id: i32) -> i16 {
+    let (group_id, member_id) = ("g".into(), member_id.into());
+    let request = SyncGroupRequest { group_id, member_id, generation_id, ..Default::default() };
+    let reply = world.ask(0, ApiKey::SyncGroup, 2, &request);
+    read::<SyncGroupResponse<'_>>(&reply, ApiKey::SyncGroup, 2).error_code
+}
+
+#[test]
+fn a_journal_that_takes_nothing_refuses_commits_and_joins_while_heartbeats_and_fetches_go_on() {
+    for refused in [Refused::Full, Refused::Fenced, Refused::Busy] {
+        let control = Stores::default();
+        control.durable.set(JournalPosition(u64::MAX));
+        let mut world = control.world();
+        commit_of(&mut world, "outside");
+        let (error, member_id, generation_id) = join(&mut world, "g");
+        assert_eq!((error, sync(&mut world, &member_id, generation_id)), (0, 0));
+
+        control.refuses.set(Some(refused));
+        let commit = OffsetCommitRequestPartition { committed_offset: 7, ..Default::default() };
+        let (partitions, group_id) = ([commit], "outside".into());
+        let topics = [OffsetCommitRequestTopic {
+            name: "t".into(),
+            partitions: Array::Items(&partitions),
+            ..Default::default()
+        }];
+        let request = OffsetCommitRequest { group_id, topics: Array::Items(&topics), ..Default::default() };
+        let reply = world.ask(0, ApiKey::OffsetCommit, 7, &request);
+        let response: OffsetCommitResponse<'_> = read(&reply, ApiKey::OffsetCommit, 7);
+        let code = response.topics.iter().next().and_then(|topic| topic.partitions.iter().next()).unwrap().error_code;
+        assert_eq!(code, 15, "{refused:?}");
+        assert_eq!(join(&mut world, "new").0, 15, "{refused:?}");
+
+        let (group_id, member) = ("g".into(), (&*member_id).into());
+        let request = HeartbeatRequest { group_id, member_id: member, generation_id, ..Default::default() };
+        let reply = world.ask(0, ApiKey::Heartbeat, 3, &request);
+        assert_eq!(read::<HeartbeatResponse>(&reply, ApiKey::Heartbeat, 3).error_code, 0);
+        let topics = [OffsetFetchRequestTopic { name: "t".into(), partition_indexes: Array::Items(&[0]) }];
+        let topics = Some(Array::Items(&topics[..]));
+        let request = OffsetFetchRequest { group_id: "outside".into(), topics, ..Default::default() };
+        let reply = world.ask(0, ApiKey::OffsetFetch, 5, &request);
+        let response: OffsetFetchResponse<'_> = read(&reply, ApiKey::OffsetFetch, 5);
+        let shown = response.topics.iter().next().and_then(|topic| topic.partitions.iter().next()).unwrap();
+        assert_eq!((response.error_code, shown.error_code, shown.committed_offset), (0, 0, 5));
+
+        control.refuses.set(None);
+        assert_eq!((join(&mut world, "new").0, waits_for(&commit_of(&mut world, "outside"))), (0, 0));
+    }
 }

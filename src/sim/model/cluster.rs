@@ -13,7 +13,8 @@ pub(super) struct Cluster {
     by_id: BTreeMap<Uuid, String>,
     /// Topics that were deleted; their ids never come back.
     gone: BTreeSet<Uuid>,
-    /// By name, deletions that were asked for and are not answered.
+    /// By name, deletions that were asked for and have not come to an end: not answered, or with an error that leaves it to the
+    /// next start whether the topic is there.
     doomed: BTreeMap<String, usize>,
     /// Node id by group id.
     coordinators: BTreeMap<String, i32>,
@@ -34,9 +35,13 @@ impl Cluster {
     }
 
     /// Metadata, or the answer of a creation, tells of a topic. `id` is zero and `partitions` 0 if the version does not tell.
-    /// `is_now`: it is there; otherwise it was there once, and may have been deleted since.
+    /// `is_now`: it is there; otherwise it was there once, and may have been deleted since: an answer that goes to another core
+    /// than the owner's arrives there late.
     pub(super) fn told_topic(&mut self, name: &str, id: Uuid, partitions: usize, is_now: bool) -> Result<(), String> {
         if self.gone.contains(&id) {
+            if !is_now {
+                return Ok(());
+            }
             return Err(format!("topic {name} has the id {id} of a topic that was deleted"));
         }
         if !id.is_zero()
@@ -51,6 +56,14 @@ impl Cluster {
         };
         let has_other_id = !(id.is_zero() || known.id.is_zero() || known.id == id);
         let has_other_size = !(partitions == 0 || known.partitions == 0 || known.partitions == partitions);
+        if (has_other_id || has_other_size) && !is_now {
+            // Which of the two came first is not known.
+            match may_go {
+                true => *known = Topic { id, partitions, may_go },
+                false => known.may_go = true,
+            }
+            return Ok(());
+        }
         if (has_other_id || has_other_size) && !may_go {
             let Topic { id: known_id, partitions: known_partitions, .. } = known;
             return Err(format!(
@@ -61,7 +74,7 @@ impl Cluster {
             self.gone.insert(known.id);
         }
         if has_other_id || has_other_size {
-            *known = Topic { id, partitions, may_go: !is_now };
+            *known = Topic { id, partitions, may_go: false };
         }
         if known.id.is_zero() {
             known.id = id;
@@ -87,14 +100,12 @@ impl Cluster {
 
     /// The deletion is answered. `id` is zero if the version does not tell, or the topic was not there.
     pub(super) fn deletion_answered(&mut self, name: &str, id: Uuid, error: ErrorCode) {
+        if error == ErrorCode::KAFKA_STORAGE_ERROR {
+            // It may be in the log nevertheless.
+            return;
+        }
         if let Some(doomed) = self.doomed.get_mut(name) {
             *doomed = doomed.saturating_sub(1);
-        }
-        if error == ErrorCode::KAFKA_STORAGE_ERROR
-            && let Some(known) = self.topics.get_mut(name)
-        {
-            // It may be in the log nevertheless.
-            known.may_go = true;
         }
         if !error.is_none() {
             return;

@@ -15,6 +15,14 @@ pub(super) struct Group {
     pub(super) told: i32,
     /// The highest generation that must survive a crash.
     pub(super) promised: i32,
+    /// It was deleted in this turn: what was parked and is answered now may be of the time before.
+    pub(super) is_deleted: bool,
+    /// It was made anew since a generation was promised last: a crash may bring it back as it was.
+    is_anew: bool,
+    /// A crash has brought it back, perhaps.
+    may_be_back: bool,
+    /// JoinGroups since a generation was told last.
+    joins_untold: i32,
     /// It may have gone for want of members and offsets, or of a disk, so that generations begin again.
     pub(super) may_begin_again: bool,
     /// Of all joins so far.
@@ -27,8 +35,8 @@ pub(super) struct Group {
     instance_ids: BTreeSet<String>,
     /// What was proposed under each member id.
     proposals: BTreeMap<String, BTreeSet<(String, Vec<u8>)>>,
-    /// How long each member may be silent.
-    patience_ms: BTreeMap<String, u64>,
+    /// What each member has asked for last, as far as it may count.
+    timeouts: BTreeMap<String, Timeouts>,
     pub(super) standings: BTreeMap<String, Standing>,
     /// Generation and member: assignments that were handed in before anybody was told of the generation.
     early_deals: Vec<(i32, String, Deal)>,
@@ -62,8 +70,28 @@ type Deal = Vec<(String, Vec<u8>)>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub(super) generation_id: i32,
-    /// When it was last told that all is well.
-    pub(super) well_at_ms: u64,
+    /// When it was last told that all is well: no rebalance was under way.
+    well_at_ms: u64,
+    /// When it was last heard.
+    heard_at_ms: u64,
+}
+
+/// Of one member.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    session_ms: u64,
+    rebalance_ms: u64,
+}
+
+/// How a reply shows a member that it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Its SyncGroup was answered.
+    Synced,
+    /// Its heartbeat was: no rebalance is under way.
+    Well,
+    /// Its commit was taken, as it is while a rebalance is prepared.
+    Heard,
 }
 
 /// A successful JoinGroup.
@@ -76,6 +104,20 @@ pub(super) struct Joined {
     pub(super) member_id: String,
     /// Member id, instance id, metadata.
     pub(super) members: Vec<(String, Option<String>, Vec<u8>)>,
+}
+
+impl Timeouts {
+    fn of(join: &Join) -> Timeouts {
+        let ms = |timeout_ms: i32| u64::try_from(timeout_ms).unwrap_or(0);
+        Timeouts { session_ms: ms(join.session_timeout_ms), rebalance_ms: ms(join.rebalance_timeout_ms) }
+    }
+
+    fn least(self, other: Timeouts) -> Timeouts {
+        Timeouts {
+            session_ms: self.session_ms.min(other.session_ms),
+            rebalance_ms: self.rebalance_ms.min(other.rebalance_ms),
+        }
+    }
 }
 
 /// A group that was made anew comes to its first members with one of the first generations.
@@ -101,9 +143,14 @@ impl Group {
     pub(super) fn join_asked(&mut self, join: &Join) {
         self.rebalance_timeout_ms = self.rebalance_timeout_ms.max(i64::from(join.rebalance_timeout_ms));
         self.instance_ids.extend(join.instance.clone());
+        self.joins_untold += 1;
         if !join.member_id.is_empty() {
             self.standings.remove(&join.member_id);
             self.note_proposals(&join.member_id, join);
+            // It counts, or it does not.
+            let asked = Timeouts::of(join);
+            let known = self.timeouts.entry(join.member_id.clone()).or_insert(asked);
+            *known = known.least(asked);
         }
     }
 
@@ -122,9 +169,13 @@ impl Group {
     }
 
     /// A JoinGroup has succeeded. What does not fit may be of another group of the same name; says why it is.
-    pub(super) fn joined(&mut self, join: &Join, joined: &Joined) -> Result<Option<String>, String> {
+    pub(super) fn joined(&mut self, join: &Join, joined: &Joined, was_parked: bool) -> Result<Option<String>, String> {
+        // Whoever only hears again what it missed has asked for other timeouts in vain, as in Kafka.
+        if was_parked {
+            self.timeouts.insert(joined.member_id.clone(), Timeouts::of(join));
+        }
         match self.join(join, joined) {
-            Err(why) if self.may_begin_again && joined.generation_id <= NEW_GENERATION_MAX => {
+            Err(why) if self.may_be_another(joined.generation_id) => {
                 self.new_life();
                 self.join(join, joined).map(|()| Some(why))
             }
@@ -142,10 +193,9 @@ impl Group {
         if let Some(instance) = &join.instance {
             self.instances.insert(joined.member_id.clone(), instance.clone());
         }
-        let patience_ms = join.session_timeout_ms.min(join.rebalance_timeout_ms);
-        self.patience_ms.insert(joined.member_id.clone(), u64::try_from(patience_ms).unwrap_or(0));
         self.check_order(id)?;
         self.told = self.told.max(id);
+        self.joins_untold = 0;
         if !join.protocols.iter().any(|(name, _)| *name == joined.protocol) {
             return Err(format!("a member of generation {id} does not propose {}", joined.protocol));
         }
@@ -161,7 +211,7 @@ impl Group {
             members: None,
             told: BTreeSet::new(),
             deals,
-            is_doubtful: false,
+            is_doubtful: self.may_be_back,
         });
         self.check_told(joined)?;
         if !joined.members.is_empty() {
@@ -232,11 +282,26 @@ impl Group {
         Ok(())
     }
 
+    /// Whether this may be a generation of a group that was made anew. Each member that nobody heard of again can have made two:
+    /// one when it came and one when it went.
+    fn may_be_another(&self, generation_id: i32) -> bool {
+        self.may_begin_again && generation_id <= NEW_GENERATION_MAX + 2 * self.joins_untold
+    }
+
     /// The group is gone, or may be.
     pub(super) fn new_life(&mut self) {
         self.generations.clear();
         self.standings.clear();
         (self.told_before, self.told, self.promised) = (0, 0, 0);
+        self.is_anew = true;
+    }
+
+    /// A generation was written, and a reply that says so has left.
+    pub(super) fn promise(&mut self, generation_id: i32) {
+        if self.generations.contains_key(&generation_id) {
+            self.promised = self.promised.max(generation_id);
+            (self.is_anew, self.may_be_back) = (false, false);
+        }
     }
 
     /// A SyncGroup was taken: if a leader speaks, these may be the assignments.
@@ -256,6 +321,9 @@ impl Group {
     /// A SyncGroup has succeeded.
     pub(super) fn synced(&mut self, speaker: &Speaker, assignment: &[u8]) -> Result<(), String> {
         let id = speaker.generation_id;
+        if id < self.told_before && self.may_be_another(id) {
+            self.new_life();
+        }
         if id < self.told_before {
             return Err(format!("generation {id} is synced, though generation {} has begun", self.told_before));
         }
@@ -270,6 +338,11 @@ impl Group {
         };
         let fits = |deal: &Vec<(String, Vec<u8>)>| shares(deal).iter().any(|share| share == assignment);
         let (right, wrong): (Vec<_>, Vec<_>) = known.deals.iter().cloned().partition(fits);
+        if right.is_empty() && known.is_doubtful {
+            // It is another one than the one that was lost, or one of a life before.
+            self.generations.remove(&id);
+            return Ok(());
+        }
         if right.is_empty() {
             let shares: Vec<_> = wrong.iter().map(|deal| shares(deal)).collect();
             return Err(format!("{} got {assignment:?}, but {shares:?} was dealt out", speaker.member_id));
@@ -278,21 +351,26 @@ impl Group {
         Ok(())
     }
 
-    /// A member that has synced was told that all is well.
-    pub(super) fn is_well(&mut self, speaker: &Speaker, has_synced: bool, now_ms: u64) {
+    /// A member that has synced was shown that it is there.
+    pub(super) fn is_there(&mut self, speaker: &Speaker, sign: Sign, now_ms: u64) {
         let is_dynamic = speaker.instance.is_none() && self.instance(&speaker.member_id).is_none();
         let is_there = is_dynamic && !self.departed.contains(&speaker.member_id);
-        if is_there && (has_synced || self.standings.contains_key(&speaker.member_id)) {
-            let standing = Standing { generation_id: speaker.generation_id, well_at_ms: now_ms };
-            self.standings.insert(speaker.member_id.clone(), standing);
+        let known = self.standings.get(&speaker.member_id).copied();
+        if !is_there || known.is_none() && sign != Sign::Synced {
+            return;
         }
+        let well_at_ms = known.filter(|_| sign == Sign::Heard).map_or(now_ms, |known| known.well_at_ms);
+        let standing = Standing { generation_id: speaker.generation_id, well_at_ms, heard_at_ms: now_ms };
+        self.standings.insert(speaker.member_id.clone(), standing);
     }
 
     /// Whether a member has a place in the newest generation that it cannot have lost by its own silence.
     pub(super) fn has_standing(&self, member_id: &str, now_ms: u64) -> bool {
         let Some(standing) = self.standings.get(member_id) else { return false };
-        let patience_ms = self.patience_ms.get(member_id).copied().unwrap_or(0);
-        standing.generation_id == self.told && now_ms - standing.well_at_ms < patience_ms
+        let Some(timeouts) = self.timeouts.get(member_id) else { return false };
+        standing.generation_id == self.told
+            && now_ms - standing.heard_at_ms < timeouts.session_ms
+            && now_ms - standing.well_at_ms < timeouts.rebalance_ms
     }
 
     /// Whether a request speaks of that place.
@@ -307,8 +385,12 @@ impl Group {
     }
 
     /// Whether a request that was taken speaks of the present.
-    pub(super) fn check_current(&self, speaker: &Speaker, what: &str) -> Result<(), String> {
+    pub(super) fn check_current(&mut self, speaker: &Speaker, what: &str) -> Result<(), String> {
         if speaker.generation_id >= 0 && speaker.generation_id < self.told_before {
+            if self.may_be_another(speaker.generation_id) {
+                self.new_life();
+                return Ok(());
+            }
             let (id, now) = (speaker.generation_id, self.told_before);
             return Err(format!("{what} of {} in generation {id} is taken, though {now} has begun", speaker.member_id));
         }
@@ -322,15 +404,17 @@ impl Group {
             let ids: Vec<String> = self.standings.keys().cloned().collect();
             let good: BTreeSet<String> = ids.into_iter().filter(|id| self.has_standing(id, now_ms)).collect();
             self.standings.retain(|id, _| good.contains(id));
-            self.standings.values_mut().for_each(|standing| standing.well_at_ms = now_ms);
+            self.standings.values_mut().for_each(|known| (known.well_at_ms, known.heard_at_ms) = (now_ms, now_ms));
         } else {
             self.standings.clear();
         }
         if !keeps {
             self.new_life();
+            self.is_anew = false;
             self.trails.values_mut().for_each(Trail::forget);
             return;
         }
+        self.may_be_back |= self.is_anew;
         let promised = self.promised;
         self.generations.values_mut().for_each(|known| known.told.clear());
         self.generations.iter_mut().for_each(|(id, known)| known.is_doubtful |= *id > promised);

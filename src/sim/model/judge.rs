@@ -1,7 +1,7 @@
 //! What a reply says, held against what the model knows; and what it promises from when it leaves.
 
 use super::asked::{Asked, CommitRow, FetchGroup, Join, Speaker, TopicName, What};
-use super::group::Joined;
+use super::group::{Joined, Sign};
 use super::offsets::{Shown, Trail, Value};
 use super::{Model, Promise};
 use crate::errors::ErrorCode;
@@ -50,7 +50,7 @@ impl Model {
 
     fn judge(&mut self, asked: &Asked, was_parked: bool, reply: &[u8]) -> Judged {
         match (&asked.what, asked.api) {
-            (What::Join(join), _) => self.judge_join(join, &read(asked, reply)?),
+            (What::Join(join), _) => self.judge_join(join, was_parked, &read(asked, reply)?),
             (What::Sync(sync), _) => self.judge_sync(&sync.speaker, was_parked, &read(asked, reply)?),
             (What::Heartbeat(speaker), _) => self.judge_heartbeat(speaker, &read(asked, reply)?),
             (What::Leave { group_id, .. }, _) => {
@@ -104,7 +104,7 @@ impl Model {
         }
     }
 
-    fn judge_join(&mut self, join: &Join, response: &JoinGroupResponse<'_>) -> Judged {
+    fn judge_join(&mut self, join: &Join, was_parked: bool, response: &JoinGroupResponse<'_>) -> Judged {
         let error = ErrorCode(response.error_code);
         self.check_route(&join.group_id, error)?;
         let group = self.group(&join.group_id);
@@ -113,6 +113,9 @@ impl Model {
             group.made_member_id(join, &response.member_id)?;
         }
         if !error.is_none() {
+            return Ok(NOTHING);
+        }
+        if was_parked && group.is_deleted {
             return Ok(NOTHING);
         }
         let members = response.members.iter().map(|row| {
@@ -126,7 +129,7 @@ impl Model {
             member_id: response.member_id.to_string(),
             members: members.collect(),
         };
-        let begins_again = group.joined(join, &joined)?;
+        let begins_again = group.joined(join, &joined, was_parked)?;
         if let Some(why) = begins_again {
             self.trace.note(self.now, || format!("{:?} is another group: {why}", join.group_id));
         }
@@ -145,10 +148,13 @@ impl Model {
         }
         let now_ms = self.now.monotonic_ms;
         let group = self.group(&speaker.group_id);
+        if was_parked && group.is_deleted {
+            return Ok(NOTHING);
+        }
         group.synced(speaker, response.assignment)?;
         // As in Kafka, a SyncGroup that is answered at once does not make the session last longer.
         if was_parked {
-            group.is_well(speaker, true, now_ms);
+            group.is_there(speaker, Sign::Synced, now_ms);
         }
         let (group_id, generation_id) = (speaker.group_id.clone(), speaker.generation_id);
         Ok(vec![Promise::Generation { group_id, generation_id }])
@@ -166,7 +172,7 @@ impl Model {
         match error {
             ErrorCode::NONE => {
                 group.check_current(speaker, "a heartbeat")?;
-                group.is_well(speaker, false, now_ms);
+                group.is_there(speaker, Sign::Well, now_ms);
             }
             ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION
                 if group.is_in_good_standing(speaker, now_ms) =>
@@ -213,7 +219,7 @@ impl Model {
             let now_ms = self.now.monotonic_ms;
             let group = self.group(&speaker.group_id);
             group.check_current(speaker, "a commit")?;
-            group.is_well(speaker, false, now_ms);
+            group.is_there(speaker, Sign::Heard, now_ms);
         }
         Ok(promises)
     }
@@ -346,6 +352,7 @@ impl Model {
                 return Err(format!("{group_id:?} is deleted, though {member_id} is in it"));
             }
             group.new_life();
+            group.is_deleted = true;
             let keys: Vec<_> = group.trails.keys().cloned().collect();
             promises.extend(keys.into_iter().map(|key| self.change(group_id, key, None)));
         }

@@ -59,6 +59,9 @@ impl Trail {
         if value.is_none() && !was_there {
             self.idle.push(id);
         }
+        if self.may_vanish {
+            self.entries.push((id, None));
+        }
         self.entries.push((id, value));
         self.is_certain = true;
         self.may_vanish = false;
@@ -71,7 +74,7 @@ impl Trail {
 
     /// A change was acknowledged: what was before it can never come back.
     pub(super) fn promise(&mut self, id: u64) {
-        if let Some(at) = self.entries.iter().position(|entry| entry.0 == id) {
+        if let Some(at) = self.entries.iter().rposition(|entry| entry.0 == id) {
             self.entries.drain(..at);
         }
         if !self.idle.contains(&id) {
@@ -188,6 +191,22 @@ mod tests {
         later.promise(3);
         later.crashed();
         assert_eq!(may_show(&later, &[1, 2, 3]), [3]);
+    }
+
+    #[test]
+    fn what_came_before_may_have_gone_with_its_topic() {
+        let mut trail = Trail::new();
+        trail.push(1, value(1));
+        trail.promise(1);
+        trail.vanish_some_time();
+        trail.push(2, value(2));
+        assert_eq!(may_show(&trail, &[-1, 1, 2]), [2]);
+        let mut later = trail.clone();
+        trail.crashed();
+        assert_eq!(may_show(&trail, &[-1, 1, 2]), [-1, 1, 2]);
+        later.promise(2);
+        later.crashed();
+        assert_eq!(may_show(&later, &[-1, 1, 2]), [2]);
     }
 
     #[test]
