@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{Comparison, PATIENCE};
 
 /// What every test sets, unless it sets it otherwise.
 const PROPERTIES: &[(&str, &str)] =
@@ -99,9 +99,18 @@ impl Server {
         rss_bytes_of(self.pid())
     }
 
-    /// Waits until its memory is below a bound again.
-    pub fn shrinks_below(&self, bytes: usize) {
-        super::eventually(&format!("a resident set below {} MiB", bytes >> 20), || self.rss_bytes() < bytes);
+    /// Waits until most of the memory that it took during a comparison has come back.
+    pub fn gives_back(&self, seen: &Comparison) {
+        /// What the allocator may keep of what was freed: it is trimmed for 32 MiB.
+        const KEPT: usize = 40 * super::MIB;
+        let growth = seen.rss_growth();
+        let bound = seen.rss_before + KEPT + growth / 16;
+        super::eventually(&format!("RSS below {} MiB", bound / super::MIB), || self.rss_bytes() < bound);
+        println!(
+            "{} MiB more at the peak, of which {} MiB are left",
+            growth / super::MIB,
+            self.rss_bytes().saturating_sub(seen.rss_before) / super::MIB
+        );
     }
 
     /// How many descriptors it has open.
