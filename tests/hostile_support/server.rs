@@ -113,6 +113,11 @@ impl Server {
         );
     }
 
+    /// Waits until all member ids that nobody joined with have timed out.
+    pub fn forgets_member_ids(&self) {
+        super::eventually("the end of all member ids", || self.metric("rallypoint_group_pending_members{") == 0.0);
+    }
+
     /// How many descriptors it has open.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs").count()

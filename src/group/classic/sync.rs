@@ -9,6 +9,7 @@ use crate::group::outcome::{Queued, SharedBytes, SyncAnswer, synced};
 use crate::group::records::Record;
 use crate::group::writes::{Assigned, Wait};
 use crate::group::{Groups, Ticket};
+use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
 
 use super::member::Parked;
 use super::members::MemberSlot;
@@ -85,11 +86,10 @@ impl ClassicGroup {
         N: AsRef<str>,
     {
         let assigns = self.state != State::Stable && self.leader == Some(slot) && !self.is_assigning;
-        if assigns {
-            let bytes = request.assignments.clone().map(|(_, assignment)| assignment.len()).sum();
-            if !turn.core.memory.has_room(bytes) {
-                return Some(SyncAnswer::refused(turn.core.memory.refuse("memory", turn.now)));
-            }
+        let rows = request.assignments.clone().filter(|_| assigns);
+        let bytes = rows.map(|(_, assignment)| assignment.len()).sum();
+        if !turn.core.memory.has_room(bytes) {
+            return Some(SyncAnswer::refused(turn.core.memory.refuse("memory", turn.now)));
         }
         self.members.set_owes_sync(slot, false);
         if self.state == State::Stable {
@@ -100,11 +100,24 @@ impl ClassicGroup {
         }
         self.members.park_sync(slot, ticket);
         // A leader that asks again while its assignments are being written waits for those.
-        if assigns {
+        if bytes > JOURNAL_ENTRY_MAX_BYTES && self.is_too_much(request.assignments.clone()) {
+            self.refuse_assignments(ErrorCode::UNKNOWN_SERVER_ERROR, turn);
+        } else if assigns {
             self.is_assigning = true;
             self.write_assignments(request.assignments.clone(), turn);
         }
         None
+    }
+
+    /// Whether the journal would refuse the assignments, whatever else is in the record: they need not be copied to learn that.
+    fn is_too_much<'a, A, N>(&self, assignments: A) -> bool
+    where
+        A: Iterator<Item = (N, &'a [u8])> + Clone,
+        N: AsRef<str>,
+    {
+        // What is assigned to strangers is not kept.
+        let kept = assignments.filter(|(member_id, _)| self.members.find(member_id.as_ref()).is_some());
+        kept.map(|(_, assignment)| assignment.len()).sum::<usize>() > JOURNAL_ENTRY_MAX_BYTES
     }
 
     /// Copies the assignments once, for everybody, and has the group written with them.
