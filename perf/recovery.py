@@ -71,6 +71,23 @@ def commit(options):
             conn.recv_frame()
 
 
+def drop_cache(paths):
+    os.sync()
+    for path in paths:
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_only(paths):
+    """The disk's ceiling: bytes and seconds. Segments are read to their end, empty room included, as a start does not."""
+    began, read_bytes, buffer = time.monotonic(), 0, bytearray(1 << 20)
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                read_bytes += count
+    return read_bytes, time.monotonic() - began
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server")
@@ -88,10 +105,7 @@ def main():
         server.stop()
         for kind in ["warm"] * 3 + ["cold"] * 2:
             if kind == "cold":
-                os.sync()
-                for path in server.files():
-                    with open(path, "rb") as file:
-                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                drop_cache(server.files())
             began = time.monotonic()
             server.start()
             entries = server.wait_until_loaded()
@@ -102,6 +116,10 @@ def main():
             print("%s: %d records in %.2f s, %.2f s of CPU: %.2f M/s, %.2f M/s of CPU; RSS %d MiB" % (
                 kind, entries, wall, cpu, entries / wall / 1e6, entries / cpu / 1e6, rss >> 20), flush=True)
             server.stop()
+        drop_cache(server.files())
+        read_bytes, seconds = read_only(server.files())
+        print("disk: the same files, only read, cold: %d MiB in %.2f s, as %.2f M records/s" % (
+            read_bytes >> 20, seconds, entries / seconds / 1e6))
     finally:
         if server.process.poll() is None:
             server.stop()

@@ -143,7 +143,7 @@ fn start_log() {
         .from_env_lossy();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(rallypoint::serve::progress::LogWriter::default)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
 }

@@ -129,6 +129,7 @@ fn a_server_tells_what_it_does() {
             "rallypoint_groups{core=\"0\"} 0",
             "rallypoint_requests_parked{core=\"1\"} 0",
             "rallypoint_journal_state{core=\"0\"} 0",
+            "rallypoint_journal_mode{core=\"0\"} 0",
         ],
     );
     let page = get(server.metrics_port, "/metrics");

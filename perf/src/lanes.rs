@@ -43,7 +43,8 @@ pub(crate) struct Lanes {
     /// 1: a lane goes through the templates; 0: it stays with its own.
     step: usize,
     pub(crate) now: Instant,
-    pub(crate) is_stopping: bool,
+    /// An answer is followed by the next request.
+    pub(crate) goes_on: bool,
     pub(crate) answered: u64,
     pub(crate) changed_answers: u64,
     pub(crate) histogram: Histogram<u64>,
@@ -97,7 +98,7 @@ impl Lanes {
             step: usize::from(judge.kind == Kind::FindCoordinator),
             templates,
             now,
-            is_stopping: false,
+            goes_on: true,
             answered: 0,
             changed_answers: 0,
             histogram: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("these bounds are valid"),
@@ -105,14 +106,30 @@ impl Lanes {
         }
     }
 
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Whether a connection has as many requests in flight as it may have.
+    pub(crate) fn is_full(&self, connection: usize) -> bool {
+        let lane = &self.lanes[connection];
+        (lane.asked.wrapping_sub(lane.answered) & i32::MAX) as usize == lane.written.len()
+    }
+
     /// Writes one more request of a connection.
     pub(crate) fn ask(&mut self, connection: usize, output: &mut Vec<u8>) {
+        self.ask_as_of(self.now, connection, output);
+    }
+
+    /// The same, of a request whose latency counts from another moment.
+    pub(crate) fn ask_as_of(&mut self, moment: Instant, connection: usize, output: &mut Vec<u8>) {
         let lane = &mut self.lanes[connection];
         let start = output.len();
         output.extend_from_slice(&self.templates[lane.next].request);
         wire::stamp(&mut output[start..], lane.asked);
         let slots = lane.written.len();
-        lane.written[lane.asked as usize % slots] = self.now;
+        lane.written[lane.asked as usize % slots] = moment;
         lane.asked = lane.asked.wrapping_add(1) & i32::MAX;
         lane.next = (lane.next + self.step) % self.templates.len();
     }
@@ -187,7 +204,7 @@ impl Handler for Lanes {
         let lane = &mut self.lanes[connection];
         lane.answered = correlation_id.wrapping_add(1) & i32::MAX;
         lane.awaited = (lane.awaited + self.step) % self.templates.len();
-        if !self.is_stopping {
+        if self.goes_on {
             self.ask(connection, output);
         }
         Ok(())
@@ -223,7 +240,7 @@ mod tests {
         }
         lanes.flush();
         assert_eq!((lanes.answered, lanes.histogram.len(), lanes.changed_answers), (5, 5, 0));
-        lanes.is_stopping = true;
+        lanes.goes_on = false;
         for correlation_id in 5..7 {
             lanes.frame(0, &answer(correlation_id, 0), &mut output).expect("the answer that is due");
         }

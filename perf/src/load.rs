@@ -1,5 +1,6 @@
-//! The closed-loop load: CONNECTIONS x PIPELINED requests in flight, each answer checked and followed by the next
-//! request. Latency counts from the turn that wrote a request to the turn that read its answer.
+//! The load: CONNECTIONS x PIPELINED requests in flight, each answer checked and followed by the next request; latency counts
+//! from the turn that wrote a request to the turn that read its answer. With a rate instead requests are due at fixed moments
+//! ([`crate::pace`]), and latency counts from these.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use crate::crew::{Crew, Plan};
 use crate::engine::{Engine, EngineOptions, Handler};
 use crate::lanes::{COMMITTED_OFFSET, Judge, Kind, Lanes};
 use crate::messages;
+use crate::pace::Pace;
 use crate::peer::Target;
 use crate::process::{CpuMeter, need_open_files, pin};
 use crate::report::Report;
@@ -32,6 +34,10 @@ pub(crate) struct Options {
     /// How long to measure
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
+    /// Requests a second, due at even intervals whatever the server does, at most PIPELINED of a connection in flight;
+    /// latency counts from the moment that a request was due. Without it: as fast as answers come
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    rate: Option<u32>,
     /// Requests before the measurement begins
     #[arg(long, default_value_t = 20_000, value_name = "REQUESTS")]
     run_up: u64,
@@ -168,14 +174,18 @@ fn request_of(judge: Judge, topic: &str, group: &str, generation: i32, id: &str)
 
 fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engine) -> Result<Report, String> {
     lanes.batch();
+    let mut pace = options.rate.map(|rate| Pace::new(rate, Instant::now()));
+    lanes.goes_on = pace.is_none();
     for connection in 0..usize::from(options.connections) {
-        for _ in 0..options.pipelined {
+        for _ in 0..if pace.is_none() { options.pipelined } else { 0 } {
             lanes.ask(connection, engine.output(connection));
         }
     }
     let start = Instant::now();
-    while lanes.answered < options.run_up {
-        turn(lanes, engine)?;
+    // At a rate, no longer than a second.
+    let run_up = options.rate.map_or(options.run_up, |rate| options.run_up.min(rate.into()));
+    while lanes.answered < run_up {
+        turn(lanes, engine, pace.as_mut())?;
         if start.elapsed() > RUN_UP_LIMIT {
             return Err(format!("the run-up took more than {RUN_UP_LIMIT:?}"));
         }
@@ -185,8 +195,8 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     lanes.reset();
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(options.seconds);
-    while lanes.now < end {
-        turn(lanes, engine)?;
+    while Instant::now() < end {
+        turn(lanes, engine, pace.as_mut())?;
     }
     let (elapsed, requests) = (start.elapsed(), lanes.answered);
     let (server, own) = (server.used()?, own.used()?);
@@ -196,6 +206,9 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.text("kind", format!("{:?}", options.kind));
     report.whole("version", version);
     report.text("shape", format!("{}x{}", options.connections, options.pipelined));
+    if let Some(rate) = options.rate {
+        report.whole("rate", rate);
+    }
     report.real("requests_per_s", requests as f64 * 1e9 / elapsed_ns, 0);
     report.real("server_cpu_us_per_request", server.running_ns as f64 / 1e3 / requests as f64, 3);
     report.real("server_cpu_share", server.running_ns as f64 / elapsed_ns, 2);
@@ -211,16 +224,20 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.whole("request_bytes", request_bytes);
     report.whole("reply_bytes", reply_bytes);
     report.whole("changed_answers", lanes.changed_answers);
-    lanes.is_stopping = true;
+    lanes.goes_on = false;
     while lanes.in_flight() {
-        turn(lanes, engine)?;
+        turn(lanes, engine, None)?;
     }
     Ok(report)
 }
 
-fn turn(lanes: &mut Lanes, engine: &mut Engine) -> Result<(), String> {
-    match engine.turn(lanes, Some(STALL_LIMIT))? {
-        true => Ok(()),
-        false => Err(format!("no answer came for {STALL_LIMIT:?}")),
+fn turn(lanes: &mut Lanes, engine: &mut Engine, pace: Option<&mut Pace>) -> Result<(), String> {
+    let wait = match pace {
+        Some(pace) => pace.ask_what_is_due(lanes, engine, Instant::now()),
+        None => STALL_LIMIT,
+    };
+    if engine.turn(lanes, Some(wait))? || !lanes.in_flight() || lanes.now.elapsed() < STALL_LIMIT {
+        return Ok(());
     }
+    Err(format!("no answer came for {STALL_LIMIT:?}"))
 }

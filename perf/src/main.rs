@@ -18,6 +18,7 @@ mod groups;
 mod lanes;
 mod load;
 mod messages;
+mod pace;
 mod peer;
 mod process;
 mod report;

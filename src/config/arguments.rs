@@ -1,9 +1,10 @@
-//! The options of `rallypoint serve`, as typed: what they mean is decided in [`super::load`], by the same table that
+//! The options of `rallypoint serve`, as typed: what they mean is decided in [`mod@super::load`], by the same table that
 //! reads the file, so that a bad value gets the same words wherever it was written.
 
 use std::path::PathBuf;
 
 /// Options of `rallypoint serve` (and of `check` and `config`, which look at what `serve` would do).
+#[allow(rustdoc::broken_intra_doc_links, reason = "[::1] is an address, and the text is that of --help")]
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ServeArguments {
     /// Where to listen; may be given once for each listener

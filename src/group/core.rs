@@ -12,7 +12,7 @@ use super::names::Names;
 use super::outcome::{JoinAnswer, Queued};
 use super::settings::{GroupSettings, OffsetSettings};
 use super::timers::{TimerId, Wheel};
-use super::writes::Writes;
+use super::writes::{Assigned, Writes};
 use super::{Ids, Ticket, index};
 
 /// Everything but the groups themselves.
@@ -22,6 +22,8 @@ pub(super) struct Core {
     pub(super) timers: Wheel<TimerKey>,
     pub(super) names: Names,
     pub(super) writes: Writes,
+    /// Assignments that the next turns write, one each.
+    pub(super) unwritten: VecDeque<Box<Assigned>>,
     pub(super) outputs: VecDeque<Queued>,
     pub(super) memory: Memory,
     /// Member ids of all groups that were handed out and not used yet.
@@ -83,6 +85,7 @@ impl Core {
             timers: Wheel::new(now.monotonic_ms),
             names: Names::new(seed),
             writes: Writes::default(),
+            unwritten: VecDeque::new(),
             outputs: VecDeque::new(),
             memory: Memory::default(),
             pending_members: 0,

@@ -33,6 +33,8 @@ pub struct Groups {
     pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet.
     pub(super) loading: Vec<GroupKey>,
+    /// How many assignments were unwritten when the last turn ended.
+    unwritten_before: usize,
 }
 
 /// How much a core has in its groups.
@@ -83,6 +85,7 @@ impl Groups {
             sweep,
             came_back: 0,
             loading: Vec::new(),
+            unwritten_before: 0,
         }
     }
 
@@ -126,10 +129,25 @@ impl Groups {
             }
         }
         self.sweep_some(now);
+        self.write_some(now);
+    }
+
+    /// Writes what a turn before this one has left, at most one group.
+    fn write_some(&mut self, now: Now) {
+        if self.unwritten_before > 0
+            && let Some(assigned) = self.core.unwritten.pop_front()
+            && self.is_there(assigned.group)
+        {
+            self.with(assigned.group, now, |group, turn| group.classic.write_assignments(assigned, turn));
+        }
+        self.unwritten_before = self.core.unwritten.len();
     }
 
     /// When [`Groups::advance`] must be called at the latest, on the monotonic clock in milliseconds.
     pub fn next_deadline_ms(&self) -> Option<u64> {
+        if !self.core.unwritten.is_empty() {
+            return Some(0);
+        }
         let timer_ms = self.core.timers.next_deadline_ms();
         Some(timer_ms.map_or(self.sweep.deadline_ms(), |timer_ms| timer_ms.min(self.sweep.deadline_ms())))
     }

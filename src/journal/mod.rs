@@ -7,7 +7,7 @@
 //! - [`writer`] is the group commit, [`coverage`] says what of the log is still needed, [`stream`] joins them to a core's
 //!   [`store::Store`]. None of them does I/O: they say what to write, and which [`job`] to do beside the core.
 //! - A start: [`layout`] finds the generation (or makes one for another number of cores), [`scan`] where each stream ends,
-//!   [`replay`] reads it back. [`failure`] is why a start is refused; [`tool`] and [`salvage`] are for when it was.
+//!   [`replay`] reads it back, and others may see how far it is ([`reading`]). [`failure`] is why a start is refused; [`tool`] and [`salvage`] are for when it was.
 //! - [`disk`] is the file system as all that needs it: `files` the real one, [`testing`] one that fails.
 //!
 //! Invariants: what was reported durable is read back after any crash, in order, whole appends only, and nothing that was not
@@ -25,6 +25,7 @@ pub mod job;
 pub mod layout;
 pub mod manifest;
 pub mod reader;
+pub mod reading;
 pub mod replay;
 pub mod salvage;
 pub mod scan;

@@ -12,6 +12,7 @@ use super::disk::{Disk, join};
 use super::entry::Entry;
 use super::failure::{At, OpenError};
 use super::reader::EntryReader;
+use super::reading::{Reading, Teller};
 use super::scan::{Extent, Scan, Scanner};
 use super::segment::HEADER_BYTES;
 use super::snapshot::{SnapshotId, SnapshotReader};
@@ -51,6 +52,7 @@ pub struct Replay {
     /// The position up to which some snapshot says that the log was once.
     complete_at: u64,
     progress: Progress,
+    teller: Teller,
 }
 
 /// What is known of a partition.
@@ -111,6 +113,7 @@ impl Replay {
             coverage: Coverage::default(),
             snapshot_bytes: BTreeMap::new(),
             complete_at: 0,
+            teller: Teller::default(),
         };
         for id in found {
             let newest = &mut replay.partitions.entry(id.partition).or_default().snapshot;
@@ -122,6 +125,7 @@ impl Replay {
             replay.complete_at = replay.complete_at.max(snapshot.complete_at);
         }
         replay.progress.bytes_total += replay.snapshot_bytes.values().sum::<u64>();
+        replay.teller.tell(replay.progress);
         Ok(replay)
     }
 
@@ -137,7 +141,13 @@ impl Replay {
             Phase::Log(reader, index) => self.read_log(reader, index, budget, take)?,
             Phase::Done => {}
         }
+        self.teller.tell(self.progress);
         Ok(!matches!(self.phase, Phase::Done))
+    }
+
+    /// How far it is, for another thread.
+    pub fn reading(&self) -> Arc<Reading> {
+        self.teller.reading()
     }
 
     /// How far it is.

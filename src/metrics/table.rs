@@ -108,7 +108,7 @@ metrics! {
     turns: Counter, PerCore, "net/core", "Turns of the core: it woke up and did what was there to do.";
     wakes: Counter, PerCore, "net/core", "Wake-ups by other threads, mostly for mail of another core.";
     completions: Counter, PerCore, "net/core", "Completions of sockets.";
-    turn_seconds: Durations, PerCore, "net/core", "How long turns took, from waking up to going to sleep.";
+    turn_seconds: Durations, PerCore, "net/core", "How long turns took, from waking up until what they sent was out.";
     // Groups.
     groups: Gauge, PerCore, "shard", "Groups that the core coordinates.";
     group_members: Gauge, PerCore, "shard", "Members of these groups.";
@@ -116,6 +116,7 @@ metrics! {
     committed_offsets: Gauge, PerCore, "shard", "Partitions with a committed offset, counted for each group.";
     // The journal.
     journal_state: Gauge, PerCore, "shard/journal", "0 it takes records, 1 it is being read, 2 the disk is full, 3 it failed and takes nothing until a restart.";
+    journal_mode: Gauge, PerCore, "shard/journal", "When a commit is acknowledged (rallypoint.journal.mode): 0 fsync, 1 os, 2 none, 3 memory.";
     journal_appended_bytes: Gauge, PerCore, "shard/journal", "Where the journal ends: all that was ever written to it.";
     journal_waiting_bytes: Gauge, PerCore, "shard/journal", "What was appended and is not as durable yet as it shall be.";
     journal_writes: Counter, PerCore, "shard/journal", "Writes to the journal's files, each of all records that came up meanwhile.";

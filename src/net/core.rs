@@ -156,10 +156,10 @@ impl Core {
         self.counters.turns.add(1);
     }
 
-    /// Ends a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
-    /// that were given back. `service_bytes` is what the service holds.
-    pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>, service_bytes: usize) {
-        self.send_all();
+    /// Finishes a turn: sends go out with the next enter, receives that lacked a buffer are armed again behind the buffers
+    /// that were given back. `service_bytes` is what the service holds. True if there are sends.
+    pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>, service_bytes: usize) -> bool {
+        let sends = self.send_all();
         self.ring.publish_buffers();
         self.rearm_starved();
         let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty();
@@ -171,8 +171,13 @@ impl Core {
         self.ring.set_deadline(deadline_ms);
         self.counters.connections_open.set(self.table.len() as u64);
         self.counters.requests_parked.set(self.parked);
-        self.counters.turn_seconds.count(clock::monotonic_us().saturating_sub(self.turn_began_us));
         self.counters.pulse.sleeping(deadline_ms);
+        sends
+    }
+
+    /// The turn is over: what it had to send is out.
+    pub(super) fn turn_is_over(&mut self) {
+        self.counters.turn_seconds.count(clock::monotonic_us().saturating_sub(self.turn_began_us));
     }
 
     /// Takes the completions of the ring, those of sockets into `completions`.

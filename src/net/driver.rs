@@ -40,7 +40,11 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
         if core.has_stopped() {
             return Ok(service);
         }
-        core.finish_turn(service.deadline_ms(), service.held_bytes());
+        if core.finish_turn(service.deadline_ms(), service.held_bytes()) {
+            // The sends are done while they are submitted, and what they take is this turn's.
+            core.ring.enter(0)?;
+        }
+        core.turn_is_over();
         sleeper.wait(&mut core.ring).await?;
     }
 }

@@ -4,8 +4,9 @@ use super::core::Core;
 use crate::ring::{Completion, Sent};
 
 impl Core {
-    /// Sends what the connections on the list have to say.
-    pub(super) fn send_all(&mut self) {
+    /// Sends what the connections on the list have to say; false if they had nothing.
+    pub(super) fn send_all(&mut self) -> bool {
+        let mut sends = 0;
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
             let Some(connection) = self.table.get_mut(key) else { continue };
@@ -17,7 +18,7 @@ impl Core {
             connection.is_sending = true;
             connection.progress_ms = self.now.monotonic_ms;
             self.ring.send(key, connection.fd(), bytes);
-            self.counters.sends.add(1);
+            sends += 1;
             if !connection.is_watched {
                 connection.is_watched = true;
                 let due_ms = self.now.monotonic_ms + self.limits.send_stall_max_ms;
@@ -25,6 +26,8 @@ impl Core {
             }
         }
         self.dirty = dirty;
+        self.counters.sends.add(sends);
+        sends > 0
     }
 
     /// A send completed.

@@ -3,12 +3,15 @@
 use super::connection::Connection;
 use crate::ring::Key;
 
-/// Slots; a closed connection's slot is used again under the next generation.
+/// Slots; a closed connection's slot is used again under the next generation. They lie in pages that stay where they are: to
+/// move half a million connections would hold up all of them.
 #[derive(Default)]
 pub(super) struct Table {
-    slots: Vec<Slot>,
+    pages: Vec<Vec<Slot>>,
     free: Vec<u32>,
 }
+
+const PAGE_SLOTS: usize = 256;
 
 enum Slot {
     Used(Connection),
@@ -20,7 +23,7 @@ impl Table {
     /// Makes a connection under a new key.
     pub(super) fn insert(&mut self, make: impl FnOnce(Key) -> Connection) -> &mut Connection {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
-        let entry = &mut self.slots[slot as usize];
+        let entry = self.slot_mut(slot).expect("it is free");
         if let Slot::Free(key) = *entry {
             *entry = Slot::Used(make(key));
         }
@@ -32,7 +35,7 @@ impl Table {
 
     /// The connection of a key, if it is still there.
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Connection> {
-        match self.slots.get_mut(key.slot as usize) {
+        match self.slot_mut(key.slot) {
             Some(Slot::Used(connection)) if connection.key == key => Some(connection),
             _ => None,
         }
@@ -42,7 +45,7 @@ impl Table {
     pub(super) fn remove(&mut self, key: Key) -> Option<Connection> {
         self.get_mut(key)?;
         self.free.push(key.slot);
-        match std::mem::replace(&mut self.slots[key.slot as usize], Slot::Free(key.next())) {
+        match std::mem::replace(self.slot_mut(key.slot)?, Slot::Free(key.next())) {
             Slot::Used(connection) => Some(connection),
             Slot::Free(_) => unreachable!("found above"),
         }
@@ -50,7 +53,7 @@ impl Table {
 
     /// The connection for which `weight` is largest, and not 0.
     pub(super) fn largest(&self, weight: impl Fn(&Connection) -> u64) -> Option<(Key, u64)> {
-        let weighed = self.slots.iter().filter_map(|slot| match slot {
+        let weighed = self.slots().filter_map(|slot| match slot {
             Slot::Used(connection) => Some((connection.key, weight(connection))),
             Slot::Free(_) => None,
         });
@@ -59,7 +62,7 @@ impl Table {
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.bound() - self.free.len()
     }
 
     /// The keys of all.
@@ -68,16 +71,28 @@ impl Table {
             Slot::Used(connection) => Some(connection.key),
             Slot::Free(_) => None,
         };
-        self.slots.iter().filter_map(used).collect()
+        self.slots().filter_map(used).collect()
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> Option<&mut Slot> {
+        self.pages.get_mut(slot as usize / PAGE_SLOTS)?.get_mut(slot as usize % PAGE_SLOTS)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.pages.iter().flatten()
+    }
+
+    /// Above all slots. All pages but the last are full.
+    fn bound(&self) -> usize {
+        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE_SLOTS + last.len())
     }
 
     fn grow(&mut self) -> u32 {
-        if self.slots.len() == self.slots.capacity() {
-            // By a quarter rather than to double: slots are most of what an idle connection costs.
-            self.slots.reserve_exact((self.slots.len() / 4).max(64));
+        let slot = u32::try_from(self.bound()).expect("fewer connections than descriptors");
+        if (slot as usize).is_multiple_of(PAGE_SLOTS) {
+            self.pages.push(Vec::with_capacity(PAGE_SLOTS));
         }
-        let slot = u32::try_from(self.slots.len()).expect("fewer connections than descriptors");
-        self.slots.push(Slot::Free(Key { slot, generation: 0 }));
+        self.pages.last_mut().expect("there is one with room").push(Slot::Free(Key { slot, generation: 0 }));
         slot
     }
 }
@@ -107,5 +122,17 @@ mod tests {
         assert!(table.get_mut(old).is_none() && table.remove(old).is_none());
         assert!(table.get_mut(new).is_some());
         assert_eq!((table.len(), table.keys()), (1, vec![new]));
+    }
+
+    #[test]
+    fn connections_stay_where_they_are_when_the_table_grows() {
+        let mut table = Table::default();
+        let first = insert(&mut table);
+        let at = std::ptr::from_ref(table.get_mut(first).unwrap());
+        let keys: Vec<Key> = (0..=PAGE_SLOTS).map(|_| insert(&mut table)).collect();
+        assert_eq!(std::ptr::from_ref(table.get_mut(first).unwrap()), at);
+        assert_eq!(table.len(), PAGE_SLOTS + 2);
+        assert!(keys.iter().all(|key| table.get_mut(*key).is_some_and(|connection| connection.key == *key)));
+        assert_eq!(table.keys().len(), PAGE_SLOTS + 2);
     }
 }

@@ -218,6 +218,11 @@ impl Ring {
         }
     }
 
+    /// Whether the kernel has everything that there was to submit.
+    pub(super) fn is_submitted(&mut self) -> bool {
+        self.waiting.is_empty() && self.io.submission().is_empty()
+    }
+
     /// Whether completions are there that [`Ring::collect`] would take.
     pub fn has_completions(&mut self) -> bool {
         !self.io.completion().is_empty()

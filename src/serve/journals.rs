@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Foundation;
+use super::progress::Bar;
 use crate::config::Settings;
 use crate::ids::NodeIndex;
 use crate::journal::block::BLOCK_BYTES;
@@ -11,6 +12,8 @@ use crate::journal::failure::OpenError;
 use crate::journal::files::{Folder, Worker};
 use crate::journal::job::Job;
 use crate::journal::layout::{Layout, Placement};
+use crate::journal::reading::Reading;
+use crate::journal::replay::{Progress, Replay};
 use crate::journal::store::{Durability, MemoryStore};
 use crate::journal::stream::StreamSettings;
 use crate::leadership::assign::leader_of;
@@ -29,7 +32,7 @@ pub(super) enum Journals {
 }
 
 /// What one core gets; made on the thread that starts it, used on the core's.
-pub(super) struct CoreJournal(Option<(crate::journal::replay::Replay, StreamSettings, Worker)>);
+pub(super) struct CoreJournal(Option<(Replay, StreamSettings, Worker)>);
 
 impl Journals {
     /// Opens or makes the journal; with another number of cores than before it is re-distributed first.
@@ -42,7 +45,11 @@ impl Journals {
         let stream_of = move |partition: i32| leader_of(partition, NodeIndex(0), nodes).index();
         let placement = Placement { streams: settings.cores, name: PLACEMENT, stream_of: &stream_of };
         let folder = Arc::new(Folder::new(settings.data_dir.join("journal")));
-        let layout = Layout::open(folder, placement, &mut |_| {})?;
+        let mut bar = None;
+        let mut show = |now: Progress| {
+            bar.get_or_insert_with(|| Bar::new("re-distributing the journal")).show(now.bytes_done, now.bytes_total);
+        };
+        let layout = Layout::open(folder, placement, &mut show)?;
         let segment_bytes = settings.journal_segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
         let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes: 4 * segment_bytes };
         Ok(Journals::Folder { layout, settings })
@@ -74,6 +81,11 @@ impl Journals {
 }
 
 impl CoreJournal {
+    /// How far a start is with it.
+    pub(super) fn reading(&self) -> Option<Arc<Reading>> {
+        self.0.as_ref().map(|(replay, ..)| replay.reading())
+    }
+
     /// The shard's end of it.
     pub(super) fn into_parts(self, core: usize, foundation: &Foundation) -> (Journal, RunJob) {
         let Some((replay, settings, worker)) = self.0 else {

@@ -1,6 +1,7 @@
 //! Puts a server together: the data directory, control, a shard and a ring for each core, and the signals that end it.
 
 mod journals;
+pub mod progress;
 
 use std::future::{Ready, ready};
 use std::io;
@@ -19,6 +20,7 @@ use crate::control::file::{self, OpenError};
 use crate::control::{NodeEndpoints, Views};
 use crate::group::{Groups, Ids};
 use crate::journal::failure::OpenError as JournalError;
+use crate::journal::reading::Reading;
 use crate::journal::store::Durability;
 use crate::metrics::Page;
 use crate::metrics::endpoint::Endpoint;
@@ -97,9 +99,11 @@ pub fn run(settings: Settings, ports: &PortTable) -> Result<(), ServeError> {
     let journals = Journals::open(&settings)?;
     let _lock = journals.lock();
     let owner = Owner { control, file: control_file.raw_fd() };
-    let plans = plans(&foundation, ports, wakers, owner, &journals)?;
+    let mut readings = Vec::new();
+    let plans = plans(&foundation, ports, wakers, owner, &journals, &mut readings)?;
     let endpoint = settings.metrics.as_ref().map(|(host, port)| metrics_endpoint(host, *port)).transpose()?;
     let server = net::start(server_settings(&settings)?, plans)?;
+    progress::follow(readings)?;
     // It ends with this function, after the cores.
     let _metrics = endpoint.map(|endpoint| endpoint.serve(Page::new(server.metrics()), net::now)).transpose()?;
     stop_on_signals(server.stop_signal())?;
@@ -123,6 +127,7 @@ fn plans(
     wakers: Vec<Waker>,
     owner: Owner,
     journals: &Journals,
+    readings: &mut Vec<Arc<Reading>>,
 ) -> Result<Vec<CorePlan<MakeShard>>, ServeError> {
     let settings = &foundation.settings;
     let mut owner = Some(owner);
@@ -132,6 +137,7 @@ fn plans(
         let own_port = |(index, listener)| Some(resolve(listener, ports.own_port(index, core)?));
         let own = settings.listeners.iter().enumerate().filter_map(own_port).collect::<Result<_, _>>()?;
         let journal = journals.of_core(core, foundation)?;
+        readings.extend(journal.reading());
         let (foundation, owner) = (foundation.clone(), owner.take());
         let service = Box::new(move |context: CoreContext| ready(Ok(shard(&foundation, &context, owner, journal))));
         plans.push(CorePlan { cpu, own, waker, service: service as MakeShard });

@@ -25,6 +25,9 @@ pub enum Journal {
     Loading(Box<Loading>),
 }
 
+/// A turn that has appended more than so many bytes leaves it to the next turn to write them: sealing and copying takes time too.
+const APPENDED_PER_TURN_MAX: u64 = 1 << 20;
+
 /// A journal that is being read.
 pub struct Loading {
     replay: Replay,
@@ -162,11 +165,16 @@ impl Shard {
         self.turn_snapshot();
         let now = self.now;
         let Some(store) = self.journal.store_mut() else { return };
-        while let Some(write) = store.poll_write(now) {
+        let appended = store.appended();
+        self.writes_next_turn = !self.writes_next_turn && appended.0 - self.polled.0 > APPENDED_PER_TURN_MAX;
+        while !self.writes_next_turn
+            && let Some(write) = store.poll_write(now)
+        {
             let (file, offset, sync, token) = (write.file, write.offset, write.sync, write.token | TOKEN);
             self.metrics.journal_writes.add(1);
             network.write(FileWrite { file, offset, data: Box::new(write.data), sync, token });
         }
+        self.polled = appended;
         while let Some(job) = store.poll_job(now) {
             (self.run_job)(job);
         }
@@ -182,6 +190,7 @@ impl Shard {
         self.metrics.journal_state.set(state);
         if let Some(store) = self.journal.store() {
             let (appended, durable) = (store.appended().0, store.durable().0);
+            self.metrics.journal_mode.set(store.mode() as u64);
             self.metrics.journal_appended_bytes.set(appended);
             self.metrics.journal_waiting_bytes.set(appended.saturating_sub(durable));
         }

@@ -37,7 +37,7 @@ use crate::wire::api_versions::ApiVersion;
 
 /// Answers of parked requests that one turn of the core gives; the rest come in the next turns, so that a group of ten
 /// thousand does not hold up the others' heartbeats.
-const ANSWERS_PER_TURN: usize = 512;
+const ANSWERS_PER_TURN: usize = 128;
 
 /// What a shard is made of.
 pub struct ShardParts {
@@ -83,6 +83,9 @@ pub struct Shard {
     run_job: RunJob,
     /// What the journal has made durable, as far as it was passed on.
     released: JournalPosition,
+    /// What the journal had taken when it was last asked for a write.
+    polled: JournalPosition,
+    writes_next_turn: bool,
     persistence: Persistence,
     snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
@@ -112,6 +115,8 @@ impl Shard {
             journal,
             run_job,
             released: JournalPosition::default(),
+            polled: JournalPosition::default(),
+            writes_next_turn: false,
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
             codes: Vec::new(),
@@ -253,7 +258,7 @@ impl Service for Shard {
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() {
+        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() || self.writes_next_turn {
             return Some(self.now.monotonic_ms);
         }
         let journal = self.journal.store().and_then(|store| store.deadline_ms());

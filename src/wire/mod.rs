@@ -2,7 +2,7 @@
 //! the business of the layers above.
 //!
 //! - [`frame`] cuts what was received into frames; [`prefix`] reads the headers; [`versions`] is the table of APIs.
-//! - [`cursor`] and [`writer`] are the primitives, [`schema`] declares messages by them, [`array`] are their arrays.
+//! - [`cursor`] and [`writer`] are the primitives, [`schema`] declares messages by them, [`mod@array`] are their arrays.
 //! - One file per API, with a `SomethingRequest` and a `SomethingResponse` and the structs in them, by Kafka's names.
 //!
 //! Reading borrows from the frame. The whole message is validated when it is read, so that a handler never meets bytes

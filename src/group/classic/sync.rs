@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::clock::Now;
 use crate::errors::ErrorCode;
-use crate::group::core::Turn;
+use crate::group::core::{GroupKey, Turn};
 use crate::group::outcome::{Queued, SharedBytes, SyncAnswer, synced};
 use crate::group::records::Record;
 use crate::group::writes::{Assigned, Wait};
@@ -14,6 +14,10 @@ use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
 use super::member::Parked;
 use super::members::MemberSlot;
 use super::{ClassicGroup, State};
+
+/// Taking the assignments of more members than this, and writing the group with them, are two turns of the core: each takes
+/// long enough for others to notice.
+const MEMBERS_WRITTEN_AT_ONCE_MAX: usize = 2_000;
 
 /// A SyncGroup.
 #[derive(Clone, Debug)]
@@ -85,11 +89,13 @@ impl ClassicGroup {
         A: Iterator<Item = (N, &'a [u8])> + Clone,
         N: AsRef<str>,
     {
-        let assigns = self.state != State::Stable && self.leader == Some(slot) && !self.is_assigning;
-        let rows = request.assignments.clone().filter(|_| assigns);
-        let bytes = rows.map(|(_, assignment)| assignment.len()).sum();
-        if !turn.core.memory.has_room(bytes) {
-            return Some(SyncAnswer::refused(turn.core.memory.refuse("memory", turn.now)));
+        let mut assigned_bytes = None;
+        if self.state != State::Stable && self.leader == Some(slot) && !self.is_assigning {
+            let bytes = request.assignments.clone().map(|(_, assignment)| assignment.len()).sum();
+            if !turn.core.memory.has_room(bytes) {
+                return Some(SyncAnswer::refused(turn.core.memory.refuse("memory", turn.now)));
+            }
+            assigned_bytes = Some(bytes);
         }
         self.members.set_owes_sync(slot, false);
         if self.state == State::Stable {
@@ -100,11 +106,18 @@ impl ClassicGroup {
         }
         self.members.park_sync(slot, ticket);
         // A leader that asks again while its assignments are being written waits for those.
-        if bytes > JOURNAL_ENTRY_MAX_BYTES && self.is_too_much(request.assignments.clone()) {
-            self.refuse_assignments(ErrorCode::UNKNOWN_SERVER_ERROR, turn);
-        } else if assigns {
+        if let Some(bytes) = assigned_bytes {
+            if bytes > JOURNAL_ENTRY_MAX_BYTES && self.is_too_much(request.assignments.clone()) {
+                self.refuse_assignments(ErrorCode::UNKNOWN_SERVER_ERROR, turn);
+                return None;
+            }
             self.is_assigning = true;
-            self.write_assignments(request.assignments.clone(), turn);
+            let assigned = self.take_assignments(request.assignments.clone(), bytes, turn.key);
+            if self.members.len() > MEMBERS_WRITTEN_AT_ONCE_MAX {
+                turn.core.unwritten.push_back(assigned);
+            } else {
+                self.write_assignments(assigned, turn);
+            }
         }
         None
     }
@@ -120,33 +133,38 @@ impl ClassicGroup {
         kept.map(|(_, assignment)| assignment.len()).sum::<usize>() > JOURNAL_ENTRY_MAX_BYTES
     }
 
-    /// Copies the assignments once, for everybody, and has the group written with them.
-    fn write_assignments<'a, A, N>(&mut self, assignments: A, turn: &mut Turn<'_>)
+    /// Copies the assignments, of so many bytes, once for everybody.
+    fn take_assignments<'a, A, N>(&self, assignments: A, bytes: usize, key: GroupKey) -> Box<Assigned>
     where
-        A: Iterator<Item = (N, &'a [u8])> + Clone,
+        A: Iterator<Item = (N, &'a [u8])>,
         N: AsRef<str>,
     {
         let mut ranges = vec![(0, 0); self.members.bound() as usize];
-        let mut bytes = Vec::with_capacity(assignments.clone().map(|(_, assignment)| assignment.len()).sum());
+        let mut shared: Rc<[u8]> = std::iter::repeat_n(0, bytes).collect();
+        let copies = Rc::get_mut(&mut shared).expect("nobody else has it yet");
+        let mut start = 0;
         for (member_id, assignment) in assignments {
             if let Some(slot) = self.members.find(member_id.as_ref()) {
-                let start = bytes.len() as u32;
-                bytes.extend_from_slice(assignment);
-                ranges[slot as usize] = (start, bytes.len() as u32);
+                let end = start + assignment.len();
+                copies[start..end].copy_from_slice(assignment);
+                ranges[slot as usize] = (start as u32, end as u32);
+                start = end;
             }
         }
-        let mut assigned = Assigned {
-            group: turn.key,
-            generation_id: self.generation_id,
-            assignments: Rc::from(bytes),
-            ranges,
-            written_before: None,
-        };
+        let generation_id = self.generation_id;
+        Box::new(Assigned { group: key, generation_id, assignments: shared, ranges, written_before: None })
+    }
+
+    /// Has the group written with its assignments, if it still waits for these.
+    pub(in crate::group) fn write_assignments(&mut self, mut assigned: Box<Assigned>, turn: &mut Turn<'_>) {
+        if !self.is_assigning || self.generation_id != assigned.generation_id {
+            return;
+        }
         let group = Rc::new(self.metadata(turn.now.unix_ms, |slot| assigned.of(slot)));
         turn.core.writes.push(Record::GroupMetadata { group_id: turn.group_id.clone(), group: group.clone() });
         self.is_written = true;
         assigned.written_before = self.last_written.replace(group);
-        turn.core.writes.wait(Wait::Assigned(Box::new(assigned)));
+        turn.core.writes.wait(Wait::Assigned(assigned));
     }
 
     /// The assignments are written: everybody who waits gets its own.

@@ -115,6 +115,11 @@ fn ten_thousand_members_cost_each_other_nothing() {
     let each = visits_each(MEMBERS, || {
         core.sync(&ids[0], 0, &plan);
         core.write();
+        core.groups.advance(core.now);
+        assert_eq!(core.outputs().len(), 0, "written in a turn of its own");
+        assert!(core.groups.next_deadline_ms() <= Some(core.now.monotonic_ms));
+        core.groups.advance(core.now);
+        core.write();
     });
     assert!(each < 20.0, "the leader's sync and what follows: {each} looks for each member");
     let synced = core.outputs();
@@ -132,6 +137,27 @@ fn ten_thousand_members_cost_each_other_nothing() {
     assert_eq!(core.groups.core.timers.len(), MEMBERS, "nobody owes a sync");
     assert_eq!(core.records.len(), 2, "the new group, and its first generation");
     heartbeats_and_leaves(&mut core, &ids);
+}
+
+#[test]
+fn assignments_that_wait_for_their_turn_go_with_their_generation() {
+    const MEMBERS: usize = 2_001;
+    let mut core = Core::new();
+    let ids: Vec<String> = (0..MEMBERS).map(|number| core.join("", number).unwrap()).collect();
+    ids.iter().enumerate().for_each(|(number, id)| assert_eq!(core.join(id, number), None));
+    core.groups.advance(core.now);
+    core.write();
+    let plan: Vec<(String, Vec<u8>)> = ids.iter().map(|id| (id.clone(), vec![1])).collect();
+    core.sync(&ids[0], 0, &plan);
+    core.groups.advance(core.now);
+    let leaving = crate::group::LeavingMember { member_id: &ids[7], group_instance_id: None };
+    core.groups.leave("large", std::iter::once(leaving), core.now, |code| assert_eq!(code.0, 0));
+    let written = core.records.len();
+    core.groups.advance(core.now);
+    core.write();
+    assert_eq!(core.records.len(), written, "nothing is written of a generation that is over");
+    assert_eq!(core.groups.describe("large").unwrap().state(), "PreparingRebalance");
+    assert!(core.groups.next_deadline_ms() > Some(core.now.monotonic_ms));
 }
 
 fn heartbeats_and_leaves(core: &mut Core, ids: &[String]) {
