@@ -106,8 +106,12 @@ impl ClassicGroup {
         }
         self.members.park_sync(slot, ticket);
         // A leader that asks again while its assignments are being written waits for those.
-        if let Some(bytes) = assigned_bytes {
-            if bytes > JOURNAL_ENTRY_MAX_BYTES && self.is_too_much(request.assignments.clone()) {
+        if let Some(mut bytes) = assigned_bytes {
+            if bytes > JOURNAL_ENTRY_MAX_BYTES {
+                bytes = self.bytes_for_members(request.assignments.clone());
+            }
+            // The journal would refuse it, whatever else is in the record: it need not be copied to learn that.
+            if bytes > JOURNAL_ENTRY_MAX_BYTES {
                 self.refuse_assignments(ErrorCode::UNKNOWN_SERVER_ERROR, turn);
                 return None;
             }
@@ -122,15 +126,14 @@ impl ClassicGroup {
         None
     }
 
-    /// Whether the journal would refuse the assignments, whatever else is in the record: they need not be copied to learn that.
-    fn is_too_much<'a, A, N>(&self, assignments: A) -> bool
+    /// How much is assigned to members; what strangers are assigned is not kept.
+    fn bytes_for_members<'a, A, N>(&self, assignments: A) -> usize
     where
-        A: Iterator<Item = (N, &'a [u8])> + Clone,
+        A: Iterator<Item = (N, &'a [u8])>,
         N: AsRef<str>,
     {
-        // What is assigned to strangers is not kept.
         let kept = assignments.filter(|(member_id, _)| self.members.find(member_id.as_ref()).is_some());
-        kept.map(|(_, assignment)| assignment.len()).sum::<usize>() > JOURNAL_ENTRY_MAX_BYTES
+        kept.map(|(_, assignment)| assignment.len()).sum()
     }
 
     /// Copies the assignments, of so many bytes, once for everybody.
