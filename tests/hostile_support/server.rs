@@ -77,12 +77,29 @@ impl Server {
 
     /// The sum of all rows of its page of metrics that begin so.
     pub fn metric(&self, row: &str) -> f64 {
+        let page = self.metrics_page();
+        let rows = page.lines().filter(|line| line.starts_with(row));
+        rows.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    fn metrics_page(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).expect("metrics are served");
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("a page");
-        let rows = page.lines().filter(|line| line.starts_with(row));
-        rows.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        page
+    }
+
+    /// How many turns its cores took; how many of more than 10 ms, and of more than 50.
+    pub fn turns(&self) -> [u64; 3] {
+        let page = self.metrics_page();
+        let up_to = |bound: &str| {
+            let is_it = |line: &&str| line.starts_with("rallypoint_turn_seconds_bucket") && line.contains(bound);
+            let counts = page.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+            counts.sum::<u64>()
+        };
+        let all = up_to("le=\"+Inf\"");
+        [all, all - up_to("le=\"0.01\""), all - up_to("le=\"0.05\"")]
     }
 
     /// All that it has logged.
