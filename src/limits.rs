@@ -12,6 +12,13 @@ pub const CONNECTION_BACKLOG_MAX_BYTES: usize = 64 << 10;
 /// Requests of one connection that are executed in one turn of its core; then the others have theirs.
 pub const CONNECTION_REQUESTS_PER_TURN: u32 = 64;
 
+/// What connections together have of a turn if all of them had more to say than the turn before let them: so that whoever asks
+/// for little does not wait for very many who ask without end.
+pub const UNFINISHED_REQUESTS_PER_TURN: u32 = 1_024;
+
+/// What each of them has at least.
+pub const CONNECTION_REQUESTS_PER_TURN_MIN: u32 = 4;
+
 /// Connections that a core takes up in one turn; those that wait behind them have been accepted.
 pub const ADMISSIONS_PER_TURN: usize = 64;
 

@@ -10,13 +10,14 @@ use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use hostile_support::{
-    Client, Join, MIB, Member, NONE, Server, compare, eventually, frame, join_request, my_turn, read, scale,
+    Client, MIB, Member, NONE, Server, compare, eventually, flood, frame, join_request, my_turn, read, scale,
 };
 use rallypoint::limits;
 use rallypoint::wire::ApiKey;
 use rallypoint::wire::api_versions::ApiVersionsRequest;
 use rallypoint::wire::heartbeat::HeartbeatResponse;
 use rallypoint::wire::join_group::JoinGroupResponse;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LOADED: Duration = Duration::from_millis(1_000);
 
@@ -38,20 +39,18 @@ fn peers_that_never_read() {
     let mut server = Server::start(1, &[]);
     let peers = 20 * scale();
     let batch = api_versions().repeat(500);
-    let (clients, seen) = compare(&server, "never reads", || {
+    let (clients, seen) = compare(&server, "asks on and never reads", || {
         let mut clients: Vec<Client> = (0..peers).map(|_| Client::connect(server.address)).collect();
-        std::thread::scope(|scope| {
-            for client in &mut clients {
-                scope.spawn(|| client.write_until_stopped(&batch, 256 * MIB));
-            }
-        });
+        flood(&mut clients, &batch, 256 * MIB);
         clients
     });
+    // By now the server reads them no more.
+    compare(&server, "never reads", || std::thread::sleep(LOADED));
     // What a peer may have unsent, the reply that passed it, its backlog, and buffers that grow by doubling.
     let each = 2 * (limits::CONNECTION_OUTPUT_MAX_BYTES + 2 * limits::CONNECTION_BACKLOG_MAX_BYTES);
     assert!(seen.rss_growth() < peers * each + 8 * MIB, "{} bytes for {peers} peers", seen.rss_growth());
     drop(clients);
-    server.shrinks_below(seen.rss_before + 16 * MIB);
+    server.gives_back(&seen);
     server.is_well();
 }
 
@@ -79,7 +78,7 @@ fn peers_that_close_their_half() {
     let mut server = Server::start(1, &[]);
     let descriptors = server.descriptors();
     let mut first = Client::of_coordinator(server.address, "halves");
-    Member::found(&mut first, "halves", 6_000);
+    Member::found(&mut first, "halves", 2_000);
     compare(&server, "half-closed", || {
         let began = Instant::now();
         while began.elapsed() < LOADED {
@@ -102,17 +101,26 @@ fn peers_that_close_their_half() {
     server.is_well();
 }
 
+/// As many as the limit of open files lets a client and a server have.
+fn idle_connections() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    allowed.saturating_sub(1_000).min(15_000) as usize
+}
+
 #[test]
 fn very_many_idle_connections() {
     let _turn = my_turn();
     let mut server = Server::start(1, &[]);
-    let count = 10_000;
+    let count = idle_connections();
     let (clients, seen) = compare(&server, "idle connections", || {
         (0..count).map(|_| Client::connect(server.address)).collect::<Vec<_>>()
     });
     eventually("all of them", || server.descriptors() >= count);
+    compare(&server, "idle connections, all there", || std::thread::sleep(LOADED));
     let each = server.rss_bytes().saturating_sub(seen.rss_before) / count;
-    println!("{each} bytes of RSS for each idle connection");
+    println!("{count} connections, {each} bytes of RSS for each");
     assert!(each < 1_024, "{each} bytes of RSS for each idle connection");
     assert!(is_served(&mut Client::connect(server.address)));
     drop(clients);
@@ -187,31 +195,29 @@ fn requests_without_end_behind_a_parked_join() {
     let peers = 20 * scale();
     let mut founders = Client::of_coordinator(server.address, "any");
     let groups: Vec<String> = (0..peers).map(|number| format!("parked-{number}")).collect();
-    let members: Vec<Member> = groups.iter().map(|group| Member::found(&mut founders, group, 6_000)).collect();
-    let (clients, seen) = compare(&server, "pipelined behind a parked join", || {
-        let push = |(group, member): (&String, &Member)| {
+    let members: Vec<Member> = groups.iter().map(|group| Member::found(&mut founders, group, 60_000)).collect();
+    let heartbeat = frame(ApiKey::Heartbeat, 3, &members[0].heartbeat());
+    let (parked, seen) = compare(&server, "pipelined behind a parked join", || {
+        let park = |group: &String| {
             let mut client = Client::connect(server.address);
-            let join = Join { session_timeout_ms: 30_000, ..join_request(group, 30_000) };
-            client.send(&frame(ApiKey::JoinGroup, 3, &join.write()));
-            let heartbeats = frame(ApiKey::Heartbeat, 3, &member.heartbeat()).repeat(100);
-            let written = client.write_until_stopped(&heartbeats, 64 * MIB);
-            (client, written / (heartbeats.len() / 100))
+            client.send(&frame(ApiKey::JoinGroup, 3, &join_request(group, 30_000).write()));
+            client
         };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = groups.iter().zip(&members).map(|one| scope.spawn(move || push(one))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("it only writes")).collect::<Vec<_>>()
-        })
+        let mut clients: Vec<Client> = groups.iter().map(park).collect();
+        let written = flood(&mut clients, &heartbeat.repeat(100), 64 * MIB);
+        clients.into_iter().zip(written).collect::<Vec<_>>()
     });
     // What the kernel had handed over when the end was asked for comes on top, and buffers grow by doubling.
     let each = 2 * (limits::CONNECTION_BACKLOG_MAX_BYTES + 256 * 1_024);
     assert!(seen.rss_growth() < peers * each + 8 * MIB, "{} bytes for {peers} peers", seen.rss_growth());
-    // The founders never heartbeat: their sessions end, the joins are answered, and every request behind them is too.
-    for (mut client, whole) in clients {
+    // The founders leave: the joins are answered, and every request behind them is too.
+    for ((mut client, written), founder) in parked.into_iter().zip(&members) {
+        founder.leave(&mut founders);
         let reply = client.receive();
         assert_eq!(read::<JoinGroupResponse<'_>>(&reply, ApiKey::JoinGroup, 3).error_code, NONE);
-        for _ in 0..whole {
-            read::<HeartbeatResponse>(&client.receive(), ApiKey::Heartbeat, 3);
-        }
+        client.receive_many(written / heartbeat.len(), |reply| {
+            read::<HeartbeatResponse>(reply, ApiKey::Heartbeat, 3);
+        });
     }
     server.is_well();
 }
@@ -238,15 +244,21 @@ fn more_connections_than_are_allowed() {
 #[test]
 fn more_connections_of_one_address_than_are_allowed() {
     let _turn = my_turn();
-    let mut server = Server::start(2, &[("max.connections.per.ip", "10")]);
-    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(server.address)).collect();
-    assert_eq!(clients.iter_mut().map(is_served).filter(|is_served| *is_served).count(), 10);
+    let mut server = Server::start(2, &[("max.connections.per.ip", "200")]);
+    let (clients, _) = compare(&server, "max.connections.per.ip", || {
+        let mut clients: Vec<Client> = (0..300).map(|_| Client::connect(server.address)).collect();
+        let served = clients.iter_mut().map(is_served).filter(|is_served| *is_served).count();
+        assert!((50..=200 - 64).contains(&served), "{served} are served beside 64 good ones and their bootstraps");
+        let began = Instant::now();
+        while began.elapsed() < LOADED {
+            assert!(Client::connect(server.address).is_ended());
+        }
+        clients
+    });
     assert!(server.has_logged("a connection was refused limit=\"max.connections.per.ip\""), "{}", server.log());
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(1) {
-        assert!(Client::connect(server.address).is_ended());
-    }
     let lines = server.log().matches("a connection was refused").count();
     assert!(lines < 100, "{lines} lines in a second: a peer must not fill the log");
+    drop(clients);
+    eventually("room", || is_served(&mut Client::connect(server.address)));
     server.is_well();
 }

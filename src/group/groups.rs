@@ -46,6 +46,8 @@ pub struct Census {
     pub members: usize,
     /// Partitions with a committed offset, of all groups.
     pub offsets: usize,
+    /// Member ids that were handed out and have not joined yet.
+    pub pending_members: usize,
 }
 
 /// A group: its members, if it ever had any, and its offsets.
@@ -104,7 +106,12 @@ impl Groups {
 
     /// How much there is of everything; kept up to date with each change, so this costs nothing.
     pub fn census(&self) -> Census {
-        Census { groups: self.len(), members: self.core.members, offsets: self.core.committed_offsets }
+        Census {
+            groups: self.len(),
+            members: self.core.members,
+            offsets: self.core.committed_offsets,
+            pending_members: self.core.pending_members,
+        }
     }
 
     /// Does a bounded piece of what has come due.

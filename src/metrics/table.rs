@@ -112,6 +112,7 @@ metrics! {
     // Groups.
     groups: Gauge, PerCore, "shard", "Groups that the core coordinates.";
     group_members: Gauge, PerCore, "shard", "Members of these groups.";
+    group_pending_members: Gauge, PerCore, "shard", "Member ids that were handed out and have not joined yet.";
     committed_offsets: Gauge, PerCore, "shard", "Partitions with a committed offset, counted for each group.";
     // The journal.
     journal_state: Gauge, PerCore, "shard/journal", "0 it takes records, 1 it is being read, 2 the disk is full, 3 it failed and takes nothing until a restart.";

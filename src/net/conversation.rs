@@ -24,6 +24,8 @@ pub(super) struct Turn<'a, S> {
     pub(super) request_max_bytes: usize,
     /// Which turn of the core this is.
     pub(super) number: u32,
+    /// Requests of one connection that are executed in it.
+    pub(super) share: u32,
     /// Frames handed to the service; counted up.
     pub(super) requests: u64,
 }
@@ -87,7 +89,7 @@ impl Conversation {
             return;
         }
         self.begin_turn(turn);
-        while !self.pending.is_empty() && self.may_execute() {
+        while !self.pending.is_empty() && self.may_execute(turn) {
             let missing = self.missing_bytes(turn.request_max_bytes);
             if missing > 0 && data.is_empty() {
                 break;
@@ -258,8 +260,8 @@ impl Conversation {
     }
 
     /// A connection that sends without end has its share of a turn, and then the others have theirs.
-    fn may_execute(&self) -> bool {
-        !self.is_stopped() && self.turn_requests < limits::CONNECTION_REQUESTS_PER_TURN
+    fn may_execute<S>(&self, turn: &Turn<'_, S>) -> bool {
+        !self.is_stopped() && self.turn_requests < turn.share
     }
 
     fn has_whole_frame(&self, request_max_bytes: usize) -> bool {
@@ -283,7 +285,7 @@ impl Conversation {
     /// Executes the complete frames of `data` until something stops it or the turn's share is used; how many bytes it took.
     fn execute<S: Service>(&mut self, id: ConnectionId, data: &[u8], turn: &mut Turn<'_, S>) -> usize {
         let mut frames = Frames::new(data, turn.request_max_bytes);
-        while self.may_execute() {
+        while self.may_execute(turn) {
             match frames.next_frame() {
                 Ok(Some(frame)) => self.request(id, frame, turn),
                 Ok(None) => break,

@@ -88,6 +88,7 @@ impl World {
             waits: &mut self.waits,
             request_max_bytes: FRAME_MAX_BYTES,
             number: self.turn_number,
+            share: CONNECTION_REQUESTS_PER_TURN,
             requests: 0,
         };
         act(&mut self.conversation, &mut turn)

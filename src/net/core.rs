@@ -81,6 +81,8 @@ pub(super) struct Core {
     tide: Tide,
     /// Which turn this is.
     pub(super) turn_number: u32,
+    /// Requests that each connection may have executed in it.
+    pub(super) turn_share: u32,
     /// Connections that were accepted and are not taken up yet, by listener.
     pub(super) arrivals: VecDeque<(usize, OwnedFd)>,
     /// Connections that have something to send.
@@ -127,6 +129,7 @@ impl Core {
             holdings: Holdings::default(),
             tide,
             turn_number: 0,
+            turn_share: share_of_turn(0),
             arrivals: VecDeque::new(),
             dirty: Vec::new(),
             resuming: Vec::new(),
@@ -185,8 +188,15 @@ impl Core {
         let was_woken = self.ring.collect(completions);
         self.counters.wakes.add(u64::from(was_woken));
         self.turn_number = self.turn_number.wrapping_add(1);
+        self.turn_share = share_of_turn(self.resuming.len());
         self.counters.completions.add(completions.len() as u64);
     }
+}
+
+/// How many requests each connection may have executed in a turn, if so many have some left from the turn before.
+fn share_of_turn(unfinished: usize) -> u32 {
+    let each = limits::UNFINISHED_REQUESTS_PER_TURN / u32::try_from(unfinished).unwrap_or(u32::MAX).max(1);
+    each.clamp(limits::CONNECTION_REQUESTS_PER_TURN_MIN, limits::CONNECTION_REQUESTS_PER_TURN)
 }
 
 impl Network for Core {
@@ -260,6 +270,12 @@ impl LogBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_is_shared_by_those_who_were_not_done() {
+        let shares = [0, 1, 16, 17, 100, 256, 257, 15_000].map(share_of_turn);
+        assert_eq!(shares, [64, 64, 64, 60, 10, 4, 4, 4]);
+    }
 
     #[test]
     fn lines_are_bounded_per_second_and_the_rest_is_counted() {

@@ -68,6 +68,7 @@ impl Core {
                 waits: &mut self.waits,
                 request_max_bytes: self.limits.request_max_bytes,
                 number: self.turn_number,
+                share: self.turn_share,
                 requests: 0,
             };
             was_any |= connection.conversation.resume(id, &mut turn);
@@ -105,6 +106,7 @@ impl Core {
             waits: &mut self.waits,
             request_max_bytes: self.limits.request_max_bytes,
             number: self.turn_number,
+            share: self.turn_share,
             requests: 0,
         };
         connection.conversation.feed(id, self.ring.bytes(buffer, length), &mut turn);

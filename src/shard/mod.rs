@@ -205,6 +205,7 @@ impl Shard {
         let census = self.groups.census();
         self.metrics.groups.set(census.groups as u64);
         self.metrics.group_members.set(census.members as u64);
+        self.metrics.group_pending_members.set(census.pending_members as u64);
         self.metrics.committed_offsets.set(census.offsets as u64);
         self.metrics.leadership_epoch.set(self.table().epoch);
         self.publish_journal_metrics();

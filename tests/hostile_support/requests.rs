@@ -1,11 +1,13 @@
 //! Requests as bytes, and a blocking client that sends them.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use rallypoint::wire::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use rallypoint::wire::heartbeat::HeartbeatRequest;
 use rallypoint::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use rallypoint::wire::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use rallypoint::wire::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
 };
@@ -65,7 +67,7 @@ impl Client {
                 return Client::connect(([127, 0, 0, 1], found.port as u16).into());
             }
             // The first look-up creates the topic of the offsets.
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -100,16 +102,48 @@ impl Client {
         }
     }
 
-    /// Writes the same bytes over and over until the server takes no more for a while; how many it took.
-    pub fn write_until_stopped(&mut self, batch: &[u8], at_most: usize) -> usize {
-        self.0.set_write_timeout(Some(std::time::Duration::from_millis(300))).expect("a time-out can be set");
-        let mut written = 0;
-        while let Ok(count) = self.0.write(&batch[written % batch.len()..]) {
-            written += count;
-            assert!(written < at_most, "the server never stops reading");
+    /// Reads so many reply frames, and gives each to `check` without its size.
+    pub fn receive_many(&mut self, count: usize, mut check: impl FnMut(&[u8])) {
+        let mut buffered = BufReader::with_capacity(256 << 10, &self.0);
+        let mut reply = Vec::new();
+        for _ in 0..count {
+            let mut size = [0; 4];
+            buffered.read_exact(&mut size).expect("a reply");
+            reply.resize(i32::from_be_bytes(size) as usize, 0);
+            buffered.read_exact(&mut reply).expect("a whole reply");
+            check(&reply);
         }
-        written
     }
+}
+
+/// Writes the same bytes over and over to all these peers' connections, as fast as one thread can, until the server has taken
+/// none for a while; how many bytes it took of each.
+pub fn flood(clients: &mut [Client], batch: &[u8], at_most: usize) -> Vec<usize> {
+    const SILENCE: Duration = Duration::from_millis(300);
+    let mut written = vec![0; clients.len()];
+    for client in clients.iter() {
+        // What lies in the sender's own kernel tells nothing.
+        socket2::SockRef::from(&client.0).set_send_buffer_size(64 << 10).expect("an option can be set");
+        client.0.set_nonblocking(true).expect("an option can be set");
+    }
+    let mut last = Instant::now();
+    while last.elapsed() < SILENCE {
+        let mut is_taken = false;
+        for (client, written) in clients.iter_mut().zip(&mut written) {
+            // What is refused for good, by a close, is as good as not taken.
+            if let Ok(count) = client.0.write(&batch[*written % batch.len()..]) {
+                *written += count;
+                assert!(*written < at_most, "the server never stops reading");
+                is_taken = true;
+            }
+        }
+        match is_taken {
+            true => last = Instant::now(),
+            false => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    clients.iter().for_each(|client| client.0.set_nonblocking(false).expect("an option can be set"));
+    written
 }
 
 /// Pipelines requests, and hands every reply frame over, in order.
@@ -172,6 +206,17 @@ impl Member {
             assignments: Array::Items(assignments),
             ..SyncGroupRequest::default()
         }
+    }
+
+    /// Leaves its group.
+    pub fn leave(&self, client: &mut Client) {
+        let request = LeaveGroupRequest {
+            group_id: (&*self.group_id).into(),
+            member_id: (&*self.member_id).into(),
+            ..LeaveGroupRequest::default()
+        };
+        let reply = client.ask(ApiKey::LeaveGroup, 1, &request);
+        assert_eq!(read::<LeaveGroupResponse<'_>>(&reply, ApiKey::LeaveGroup, 1).error_code, NONE);
     }
 
     pub fn heartbeat(&self) -> HeartbeatRequest<'_> {

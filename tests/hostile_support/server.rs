@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{Comparison, PATIENCE};
 
 /// What every test sets, unless it sets it otherwise.
 const PROPERTIES: &[(&str, &str)] =
@@ -113,12 +113,29 @@ impl Server {
 
     /// The sum of all rows of its page of metrics that begin so.
     pub fn metric(&self, row: &str) -> f64 {
+        let page = self.metrics_page();
+        let rows = page.lines().filter(|line| line.starts_with(row));
+        rows.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    fn metrics_page(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).expect("metrics are served");
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("a page");
-        let rows = page.lines().filter(|line| line.starts_with(row));
-        rows.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        page
+    }
+
+    /// How many turns its cores took; how many of more than 10 ms, and of more than 50.
+    pub fn turns(&self) -> [u64; 3] {
+        let page = self.metrics_page();
+        let up_to = |bound: &str| {
+            let is_it = |line: &&str| line.starts_with("rallypoint_turn_seconds_bucket") && line.contains(bound);
+            let counts = page.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+            counts.sum::<u64>()
+        };
+        let all = up_to("le=\"+Inf\"");
+        [all, all - up_to("le=\"0.01\""), all - up_to("le=\"0.05\"")]
     }
 
     /// All that it has logged.
@@ -135,9 +152,23 @@ impl Server {
         rss_bytes_of(self.pid())
     }
 
-    /// Waits until its memory is below a bound again.
-    pub fn shrinks_below(&self, bytes: usize) {
-        super::eventually(&format!("a resident set below {} MiB", bytes >> 20), || self.rss_bytes() < bytes);
+    /// Waits until most of the memory that it took during a comparison has come back.
+    pub fn gives_back(&self, seen: &Comparison) {
+        /// What the allocator may keep of what was freed: it is trimmed for 32 MiB.
+        const KEPT: usize = 40 * super::MIB;
+        let growth = seen.rss_growth();
+        let bound = seen.rss_before + KEPT + growth / 16;
+        super::eventually(&format!("RSS below {} MiB", bound / super::MIB), || self.rss_bytes() < bound);
+        println!(
+            "{} MiB more at the peak, of which {} MiB are left",
+            growth / super::MIB,
+            self.rss_bytes().saturating_sub(seen.rss_before) / super::MIB
+        );
+    }
+
+    /// Waits until all member ids that nobody joined with have timed out.
+    pub fn forgets_member_ids(&self) {
+        super::eventually("the end of all member ids", || self.metric("rallypoint_group_pending_members{") == 0.0);
     }
 
     /// How many descriptors it has open.

@@ -178,7 +178,8 @@ impl ClassicGroup {
         self.extend_session(slot, timeout_ms, turn);
     }
 
-    fn pending_members(&self) -> usize {
+    /// How many member ids were handed out and have not joined yet.
+    pub(in crate::group) fn pending_members(&self) -> usize {
         self.pending.as_ref().map_or(0, |pending| pending.len())
     }
 

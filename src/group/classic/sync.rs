@@ -9,6 +9,7 @@ use crate::group::outcome::{Queued, SharedBytes, SyncAnswer, synced};
 use crate::group::records::Record;
 use crate::group::writes::{Assigned, Wait};
 use crate::group::{Groups, Ticket};
+use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
 
 use super::member::Parked;
 use super::members::MemberSlot;
@@ -105,7 +106,15 @@ impl ClassicGroup {
         }
         self.members.park_sync(slot, ticket);
         // A leader that asks again while its assignments are being written waits for those.
-        if let Some(bytes) = assigned_bytes {
+        if let Some(mut bytes) = assigned_bytes {
+            if bytes > JOURNAL_ENTRY_MAX_BYTES {
+                bytes = self.bytes_for_members(request.assignments.clone());
+            }
+            // The journal would refuse it, whatever else is in the record: it need not be copied to learn that.
+            if bytes > JOURNAL_ENTRY_MAX_BYTES {
+                self.refuse_assignments(ErrorCode::UNKNOWN_SERVER_ERROR, turn);
+                return None;
+            }
             self.is_assigning = true;
             let assigned = self.take_assignments(request.assignments.clone(), bytes, turn.key);
             if self.members.len() > MEMBERS_WRITTEN_AT_ONCE_MAX {
@@ -115,6 +124,16 @@ impl ClassicGroup {
             }
         }
         None
+    }
+
+    /// How much is assigned to members; what strangers are assigned is not kept.
+    fn bytes_for_members<'a, A, N>(&self, assignments: A) -> usize
+    where
+        A: Iterator<Item = (N, &'a [u8])>,
+        N: AsRef<str>,
+    {
+        let kept = assignments.filter(|(member_id, _)| self.members.find(member_id.as_ref()).is_some());
+        kept.map(|(_, assignment)| assignment.len()).sum()
     }
 
     /// Copies the assignments, of so many bytes, once for everybody.

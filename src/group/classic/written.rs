@@ -25,11 +25,14 @@ impl ClassicGroup {
         self.is_assigning = false;
         match result {
             Ok(()) => self.hand_out_assignments(&assigned, turn),
-            Err(error) => {
-                self.refuse_parked_syncs(answer_of_failed_write(error), turn);
-                self.prepare_rebalance(turn);
-            }
+            Err(error) => self.refuse_assignments(answer_of_failed_write(error), turn),
         }
+    }
+
+    /// The members join again, since the assignments of this generation cannot be kept.
+    pub(super) fn refuse_assignments(&mut self, answer: ErrorCode, turn: &mut Turn<'_>) {
+        self.refuse_parked_syncs(answer, turn);
+        self.prepare_rebalance(turn);
     }
 
     /// A static member's new id was written or refused.

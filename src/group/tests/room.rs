@@ -445,6 +445,7 @@ impl Room {
             groups: self.groups.iter().count(),
             members: self.groups.iter().map(|group| group.classic.member_count()).sum(),
             offsets: self.groups.iter().map(|group| group.offsets.keys().count()).sum(),
+            pending_members: self.groups.iter().map(|group| group.classic.pending_members()).sum(),
         };
         assert_eq!(census, counted);
         let bytes: usize = self.groups.iter().map(|group| group.bytes()).sum();

@@ -4,6 +4,7 @@ use super::join::accepted;
 use super::room::*;
 use crate::errors::ErrorCode;
 use crate::group::{Record, SyncAnswer};
+use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
 
 #[track_caller]
 fn assert_refused(answer: Option<SyncAnswer>, error: i16) {
@@ -160,6 +161,26 @@ fn sync_14_k5_if_the_assignments_cannot_be_written_everybody_is_told_and_a_rebal
             assert_eq!(accepted(&mut room, ticket).0, a.generation + 1);
         }
     }
+}
+
+#[test]
+fn assignments_at_the_limit_of_a_record_and_one_past_it() {
+    let limit = "x".repeat(JOURNAL_ENTRY_MAX_BYTES);
+    let mut room = Room::new();
+    let mut members = [client("g"), client("g")];
+    room.join_all(&mut members);
+    let [a, b] = &members;
+    let follower = room.sync(b, &[]);
+    let leader = room.sync(a, &[(&a.id, &limit[1..]), (&b.id, "yy"), ("stranger", "x")]);
+    assert_refused(room.synced(leader), -1);
+    assert_refused(room.synced(follower), -1);
+    assert_eq!((room.heartbeat(a), room.state("g")), (27, "PreparingRebalance"));
+    for ticket in [room.join(a), room.join(b)] {
+        assert_eq!(accepted(&mut room, ticket).0, a.generation + 1);
+    }
+    let [a, b] = [a, b].map(|member| Client { generation: member.generation + 1, ..member.clone() });
+    let tickets = [room.sync(&a, &[(&a.id, &limit[1..]), (&b.id, "y"), ("stranger", &limit)]), room.sync(&b, &[])];
+    assert_eq!(tickets.map(|ticket| assignment(&mut room, ticket).len()), [limit.len() - 1, 1]);
 }
 
 #[test]
