@@ -19,6 +19,9 @@ pub const UNFINISHED_REQUESTS_PER_TURN: u32 = 1_024;
 /// What each of them has at least.
 pub const CONNECTION_REQUESTS_PER_TURN_MIN: u32 = 4;
 
+/// A turn that has taken so many microseconds leaves the answers of parked requests to the next one.
+pub const TURN_BUDGET_US: u64 = 500;
+
 /// Connections that a core takes up in one turn; those that wait behind them have been accepted.
 pub const ADMISSIONS_PER_TURN: usize = 64;
 

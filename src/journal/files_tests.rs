@@ -37,7 +37,12 @@ fn open(layout: &Layout) -> (Stream, Vec<u32>) {
     };
     while replay.step(100, &mut take).expect("it replays") {}
     let segment_bytes = 16 * BLOCK_BYTES as u64;
-    let settings = StreamSettings { mode: Durability::Fsync, segment_bytes, snapshot_after_bytes: 2 * segment_bytes };
+    let settings = StreamSettings {
+        mode: Durability::Fsync,
+        segment_bytes,
+        snapshot_after_bytes: 2 * segment_bytes,
+        room_bytes: 0,
+    };
     (Stream::open(replay, settings).expect("it opens"), numbers)
 }
 

@@ -70,6 +70,7 @@ pub(in crate::journal) fn filled(streams: usize) -> (MemoryDisk, Content) {
         mode: Durability::Fsync,
         segment_bytes: 4 * BLOCK_BYTES as u64,
         snapshot_after_bytes: 1 << 30,
+        room_bytes: 0,
     };
     for core in 0..streams {
         let mut replay = layout.replay(core, []).expect("it opens");

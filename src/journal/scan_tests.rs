@@ -32,6 +32,7 @@ const SETTINGS: StreamSettings = StreamSettings {
     mode: Durability::Fsync,
     segment_bytes: HEADER_BYTES + 8 * BLOCK_BYTES as u64,
     snapshot_after_bytes: 1 << 30,
+    room_bytes: 0,
 };
 
 struct Journal {

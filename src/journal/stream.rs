@@ -30,6 +30,9 @@ pub struct StreamSettings {
     pub segment_bytes: u64,
     /// Log that is kept before snapshots are taken to shorten it; more if the snapshots themselves are larger.
     pub snapshot_after_bytes: u64,
+    /// Memory that is there from the start for records on their way, so that a large one does not wait for pages. More is
+    /// made when it is needed.
+    pub room_bytes: usize,
 }
 
 impl Default for StreamSettings {
@@ -38,6 +41,7 @@ impl Default for StreamSettings {
             mode: Durability::Fsync,
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             snapshot_after_bytes: 4 * DEFAULT_SEGMENT_BYTES,
+            room_bytes: 0,
         }
     }
 }
@@ -95,7 +99,8 @@ impl Stream {
         };
         let next_segment = last.map_or(SegmentId(1), |extent| extent.header.id.next());
         let start = Start { position, previous_end: outcome.scan.end, active, next_segment };
-        let writer = Writer::new(outcome.stream, settings.mode, settings.segment_bytes, start);
+        let mut writer = Writer::new(outcome.stream, settings.mode, settings.segment_bytes, start);
+        writer.make_room(settings.room_bytes);
         let mut stream = Stream {
             settings,
             writer,

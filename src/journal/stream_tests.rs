@@ -213,7 +213,7 @@ impl Owner {
 
 fn settings(mode: Durability) -> StreamSettings {
     let segment_bytes = 4 * BLOCK_BYTES as u64;
-    StreamSettings { mode, segment_bytes, snapshot_after_bytes: 2 * segment_bytes }
+    StreamSettings { mode, segment_bytes, snapshot_after_bytes: 2 * segment_bytes, room_bytes: 0 }
 }
 
 fn fresh() -> MemoryDisk {

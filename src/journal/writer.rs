@@ -181,6 +181,16 @@ impl Writer {
         Ok(JournalPosition(self.appended))
     }
 
+    /// Has memory at hand for so many bytes on their way.
+    pub fn make_room(&mut self, bytes: usize) {
+        for buffer in [&mut self.collecting, &mut self.line] {
+            let length = buffer.len();
+            // Written to: else its pages are found only when they are needed.
+            buffer.resize(length + bytes, 1);
+            buffer.truncate(length);
+        }
+    }
+
     /// The next write, if one is due; nothing while one is under way.
     pub fn poll_write(&mut self, now: Now) -> Option<SegmentWrite> {
         if self.state == StoreState::Fenced || self.in_flight.is_some() {

@@ -234,6 +234,10 @@ impl Network for Core {
         }
     }
 
+    fn has_time(&self) -> bool {
+        clock::monotonic_us() < self.turn_began_us + limits::TURN_BUDGET_US
+    }
+
     fn write(&mut self, write: FileWrite) {
         let FileWrite { file, offset, data, sync, token } = write;
         self.ring.write(file, offset, data, sync, token);

@@ -18,6 +18,7 @@ use crate::journal::store::{Durability, MemoryStore};
 use crate::journal::stream::StreamSettings;
 use crate::leadership::assign::leader_of;
 use crate::leadership::pin;
+use crate::limits::JOURNAL_WRITE_MAX_BYTES;
 use crate::shard::{Journal, Mail, RunJob};
 
 /// The rule by which partitions are placed; it is leadership's. A journal placed by another is re-distributed.
@@ -51,7 +52,8 @@ impl Journals {
         };
         let layout = Layout::open(folder, placement, &mut show)?;
         let segment_bytes = settings.journal_segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
-        let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes: 4 * segment_bytes };
+        let (snapshot_after_bytes, room_bytes) = (4 * segment_bytes, JOURNAL_WRITE_MAX_BYTES);
+        let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes, room_bytes };
         Ok(Journals::Folder { layout, settings })
     }
 

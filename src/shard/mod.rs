@@ -37,7 +37,10 @@ use crate::wire::api_versions::ApiVersion;
 
 /// Answers of parked requests that one turn of the core gives; the rest come in the next turns, so that a group of ten
 /// thousand does not hold up the others' heartbeats.
-const ANSWERS_PER_TURN: usize = 128;
+const ANSWERS_PER_TURN: usize = 64;
+
+/// A turn gives so many even if it has no time, if the one before it had none either.
+const ANSWERS_OF_A_LATE_TURN: usize = 16;
 
 /// What a shard is made of.
 pub struct ShardParts {
@@ -86,6 +89,8 @@ pub struct Shard {
     /// What the journal had taken when it was last asked for a write.
     polled: JournalPosition,
     writes_next_turn: bool,
+    /// The last turn was over before all answers were given that there were.
+    had_no_time: bool,
     persistence: Persistence,
     snapshots: Snapshots,
     /// For the codes of a request's parts, reused.
@@ -117,6 +122,7 @@ impl Shard {
             released: JournalPosition::default(),
             polled: JournalPosition::default(),
             writes_next_turn: false,
+            had_no_time: false,
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
             codes: Vec::new(),
@@ -182,7 +188,13 @@ impl Shard {
     }
 
     fn answer_parked(&mut self, network: &mut dyn Network) {
-        for _ in 0..ANSWERS_PER_TURN {
+        let at_least = if self.had_no_time { ANSWERS_OF_A_LATE_TURN } else { 0 };
+        self.had_no_time = false;
+        for given in 0..ANSWERS_PER_TURN {
+            if given >= at_least && self.groups.has_output() && !network.has_time() {
+                self.had_no_time = true;
+                return;
+            }
             let Some(output) = self.groups.poll_output() else { return };
             let ticket = match output {
                 Output::Join(ticket, _) | Output::Sync(ticket, _) => ticket,

@@ -120,6 +120,12 @@ pub trait Network {
     /// Replies that wait for a position above `after` and up to `through` will not become true: their connections close.
     fn failed(&mut self, after: JournalPosition, through: JournalPosition);
 
+    /// Whether the turn has taken little time so far. What can wait waits for the next turn if not, in which others are served
+    /// before it.
+    fn has_time(&self) -> bool {
+        true
+    }
+
     /// Writes to a file on the core's ring; the end comes through [`Service::written`]. One at a time per file.
     fn write(&mut self, write: FileWrite);
 }

@@ -63,6 +63,7 @@ impl Machine {
             mode: plan.journal_mode,
             segment_bytes: plan.segment_bytes,
             snapshot_after_bytes: 2 * plan.segment_bytes,
+            room_bytes: 0,
         };
         Machine {
             settings: Arc::new(settings),

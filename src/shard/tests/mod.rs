@@ -7,6 +7,7 @@ mod hostile;
 mod metadata;
 mod snapshots;
 mod topics;
+mod turns;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -60,6 +61,8 @@ struct TestNetwork {
     durable: JournalPosition,
     /// After, through.
     failed: Vec<(JournalPosition, JournalPosition)>,
+    /// The turns take long.
+    is_late: bool,
 }
 
 impl Network for TestNetwork {
@@ -76,6 +79,10 @@ impl Network for TestNetwork {
 
     fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
         self.failed.push((after, through));
+    }
+
+    fn has_time(&self) -> bool {
+        !self.is_late
     }
 
     fn write(&mut self, write: FileWrite) {

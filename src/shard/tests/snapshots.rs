@@ -26,8 +26,12 @@ use crate::wire::offset_commit::{
 };
 
 const SEGMENT_BYTES: u64 = 4 * BLOCK_BYTES as u64;
-const SETTINGS: StreamSettings =
-    StreamSettings { mode: Durability::Fsync, segment_bytes: SEGMENT_BYTES, snapshot_after_bytes: 2 * SEGMENT_BYTES };
+const SETTINGS: StreamSettings = StreamSettings {
+    mode: Durability::Fsync,
+    segment_bytes: SEGMENT_BYTES,
+    snapshot_after_bytes: 2 * SEGMENT_BYTES,
+    room_bytes: 0,
+};
 const GROUPS: u32 = 12;
 const PARTITIONS: i32 = 6;
 
