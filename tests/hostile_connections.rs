@@ -6,7 +6,7 @@
 mod hostile_support;
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Shutdown};
 use std::time::{Duration, Instant};
 
 use hostile_support::{
@@ -115,7 +115,9 @@ fn very_many_idle_connections() {
     let mut server = Server::start(1, &[]);
     let count = idle_connections();
     let (clients, seen) = compare(&server, "idle connections", || {
-        (0..count).map(|_| Client::connect(server.address)).collect::<Vec<_>>()
+        // From several addresses: one has not many more ports than these, and other tests use some.
+        let source = |number: usize| Ipv4Addr::new(127, 0, 0, 2 + (number / 2_000) as u8);
+        (0..count).map(|number| Client::connect_from(source(number), server.address)).collect::<Vec<_>>()
     });
     eventually("all of them", || server.descriptors() >= count);
     compare(&server, "idle connections, all there", || std::thread::sleep(LOADED));

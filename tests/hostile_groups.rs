@@ -34,7 +34,7 @@ fn member_ids_that_are_asked_for_and_abandoned() {
     let mut client = Client::of_coordinator(server.address, "abandoned");
     let count = 100_000 * scale();
     // Of very many, more are there at a time than may be: none has timed out before the limit is met.
-    let ask = join_frame("abandoned", 4, if scale() == 1 { 5_000 } else { 30_000 });
+    let ask = join_frame("abandoned", 4, if scale() == 1 { 2_000 } else { 30_000 });
     let ((), seen) = compare(&server, "abandoned member ids", || {
         pump(&mut client, std::iter::repeat_n(ask, count), |reply| assert_eq!(error_of(&reply, 4), MEMBER_ID_REQUIRED));
     });
@@ -64,7 +64,7 @@ fn member_ids_as_long_as_a_client_id_can_be() {
     let start = writer.begin_frame();
     let client_id = Some("x".repeat(32_767).into());
     RequestHeader { api_key: 11, api_version: 4, correlation_id: 1, client_id }.write(&mut writer, 1);
-    join_request("long", 6_000).write().write(&mut writer, ApiKey::JoinGroup.version(4));
+    join_request("long", 2_000 * scale().min(10) as i32).write().write(&mut writer, ApiKey::JoinGroup.version(4));
     writer.end_frame(start);
     let ((), seen) = compare(&server, "long member ids", || {
         pump(&mut client, std::iter::repeat_n(ask, 4_000 * scale()), |reply| {

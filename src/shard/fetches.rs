@@ -14,7 +14,7 @@ use crate::errors::ErrorCode;
 use crate::ids::{NodeIndex, TopicId};
 use crate::limits;
 use crate::topics::message_set::Magic;
-use crate::topics::{Catalogue, Records, Topic};
+use crate::topics::{Catalogue, IfTooLarge, Records, Topic};
 
 /// What a partition may have in versions 0 to 2 at least: more than any message of ours. It is kept for so many partitions;
 /// those beyond get nothing before the others have come to their end.
@@ -128,9 +128,12 @@ impl Fetch {
                 let magic = if self.version == 2 { Magic::One } else { Magic::Zero };
                 let is_over = records.len() >= LEAST_SHARE_BYTES * LEAST_SHARES;
                 let max_bytes = if is_over { 0 } else { asked.max_bytes.min(share_bytes) };
-                source.append_messages_from(asked.offset, magic, max_bytes, false, records)
+                source.append_messages_from(asked.offset, magic, max_bytes, IfTooLarge::Cut, records)
             }
-            3 => source.append_messages_from(asked.offset, Magic::One, max_bytes, is_first, records),
+            3 => {
+                let if_too_large = if is_first { IfTooLarge::Whole } else { IfTooLarge::Nothing };
+                source.append_messages_from(asked.offset, Magic::One, max_bytes, if_too_large, records)
+            }
             _ => source.append_from(asked.offset, max_bytes, is_first, records),
         };
     }
@@ -362,8 +365,22 @@ mod tests {
             assert!(least.iter().take(LEAST_SHARES).all(|&bytes| (500..=1_024).contains(&bytes)), "v{version}");
             assert!(least.iter().sum::<usize>() <= LEAST_SHARE_BYTES * (LEAST_SHARES + 1));
         }
-        assert_eq!(sizes(3, 4, 1)[1..], [0; 3]);
-        assert!(sizes(3, 4, 1)[0] > 1);
+    }
+
+    /// A client of version 3 gives up on a message that was cut off.
+    #[test]
+    fn from_v3_on_messages_are_whole_where_the_answer_ends() {
+        let sizes = |partitions: usize, max_bytes: usize| -> Vec<usize> {
+            let name = TopicName::Name("t".into());
+            let fetch = Fetch { version: 3, max_bytes, ..fetch(name, &vec![partition(0, 0); partitions]) };
+            fetch.read(&catalogue(), NODE).rows[0].iter().map(|row| row.records.len()).collect()
+        };
+        let (one, whole) = (sizes(1, 1)[0], sizes(1, 1 << 20)[0]);
+        assert!(one > 1 && whole > 90 * one);
+        assert_eq!(sizes(3, 1), [one, 0, 0]);
+        assert_eq!(sizes(3, whole), [whole, 0, 0]);
+        assert_eq!(sizes(3, whole + one - 1), [whole, 0, 0]);
+        assert_eq!(sizes(3, whole + one), [whole, one, 0]);
     }
 
     #[test]

@@ -11,4 +11,4 @@ pub mod produced;
 pub mod records;
 
 pub use catalogue::{Catalogue, Partition, Topic};
-pub use records::Records;
+pub use records::{IfTooLarge, Records};

@@ -21,6 +21,17 @@ pub const TIMESTAMP_STEP_MS: i64 = 1_000;
 /// The epoch in which all records were "written": a partition's first.
 const LEADER_EPOCH: i32 = 0;
 
+/// What becomes of a first message that does not fit into what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfTooLarge {
+    /// It goes all the same, so that the client gets on.
+    Whole,
+    /// As much of it as fits, which tells the client to allow more: what clients before Fetch v3 expect.
+    Cut,
+    /// Nothing: there is no more room in this answer. A client that knows such a limit takes a cut message for an error.
+    Nothing,
+}
+
 /// One partition's records.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -75,14 +86,13 @@ impl Records {
         out.len() - start
     }
 
-    /// Appends the same records as messages of an older format, from `offset` on, as many as fit into `max_bytes`. If not
-    /// even the first one fits, it goes whole (`at_least_one`), or cut off, which tells the client to allow more.
+    /// Appends the same records as messages of an older format, from `offset` on, as many as fit into `max_bytes`.
     pub fn append_messages_from(
         &self,
         offset: i64,
         magic: Magic,
         max_bytes: usize,
-        at_least_one: bool,
+        if_too_large: IfTooLarge,
         out: &mut Vec<u8>,
     ) -> usize {
         let start = out.len();
@@ -92,10 +102,10 @@ impl Records {
             let (key, value) = content.of(next);
             append_message(out, magic, next, self.timestamp_ms(next), key, value);
             if out.len() - start > max_bytes {
-                match next == offset {
-                    true if at_least_one => {}
-                    true => out.truncate(start + max_bytes),
-                    false => out.truncate(before),
+                match if_too_large {
+                    IfTooLarge::Whole if next == offset => {}
+                    IfTooLarge::Cut if next == offset => out.truncate(start + max_bytes),
+                    _ => out.truncate(before),
                 }
                 break;
             }
@@ -180,6 +190,7 @@ fn put_digits(out: &mut Vec<u8>, number: i64) {
 #[cfg(test)]
 mod tests {
     use super::super::batch::reading::{ReadBatch, Record, read_batch};
+    use super::IfTooLarge::*;
     use super::*;
 
     fn read(mut bytes: &[u8]) -> Vec<ReadBatch> {
@@ -275,7 +286,7 @@ mod tests {
             read(&fetch(&records, 0, usize::MAX, false)).into_iter().flat_map(|batch| batch.records).collect();
         for (magic, fixed_bytes) in [(Magic::Zero, 14), (Magic::One, 22)] {
             let mut out = Vec::new();
-            assert_eq!(records.append_messages_from(17, magic, usize::MAX, false, &mut out), out.len());
+            assert_eq!(records.append_messages_from(17, magic, usize::MAX, Cut, &mut out), out.len());
             let mut rest = &out[..];
             for record in &expected[17..] {
                 let (key, value) = (record.key.as_deref().expect("a key"), record.value.as_deref().expect("a value"));
@@ -286,23 +297,24 @@ mod tests {
                 rest = &rest[message.len()..];
             }
             assert!(rest.is_empty());
-            assert_eq!(records.append_messages_from(120, magic, usize::MAX, true, &mut out), 0);
+            assert_eq!(records.append_messages_from(120, magic, usize::MAX, Whole, &mut out), 0);
         }
     }
 
     #[test]
     fn older_formats_end_between_messages_but_for_a_first_that_does_not_fit() {
         let records = Records::new("t", 0, 120);
-        let bytes = |max_bytes, at_least_one| {
+        let bytes = |max_bytes, if_too_large| {
             let mut out = Vec::new();
-            records.append_messages_from(100, Magic::One, max_bytes, at_least_one, &mut out)
+            records.append_messages_from(100, Magic::One, max_bytes, if_too_large, &mut out)
         };
-        let one = bytes(1, true);
-        assert_eq!(bytes(3 * one, false), 3 * one);
-        assert_eq!(bytes(3 * one - 1, false), 2 * one);
-        assert_eq!(bytes(one - 1, true), one);
-        assert_eq!(bytes(one - 1, false), one - 1, "cut off");
-        assert_eq!(bytes(0, false), 0);
+        let one = bytes(1, Whole);
+        for if_too_large in [Whole, Cut, Nothing] {
+            assert_eq!(bytes(3 * one, if_too_large), 3 * one);
+            assert_eq!(bytes(3 * one - 1, if_too_large), 2 * one);
+        }
+        assert_eq!([Whole, Cut, Nothing].map(|if_too_large| bytes(one - 1, if_too_large)), [one, one - 1, 0]);
+        assert_eq!([Whole, Cut, Nothing].map(|if_too_large| bytes(0, if_too_large)), [one, 0, 0]);
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub fn compare<R>(server: &Server, name: &str, hostile: impl FnOnce() -> R) -> (
         server.rss_bytes() / MIB
     );
     assert!(during.count() > 0, "{name}: the good clients were served");
-    let bound = quiet.percentile(99.0) * 20 + Duration::from_millis(500);
+    // A server that is not optimised, on a machine that is busy with other things, is slow to refuse a hundred thousand rows.
+    let slack_ms = if server::is_optimised() { 500 } else { 2_000 };
+    let bound = quiet.percentile(99.0) * 20 + Duration::from_millis(slack_ms);
     assert!(during.percentile(99.0) <= bound, "{name}: the good clients' p99 is above {bound:?}");
     (result, comparison)
 }

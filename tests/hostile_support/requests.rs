@@ -1,7 +1,7 @@
 //! Requests as bytes, and a blocking client that sends them.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rallypoint::wire::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -14,9 +14,12 @@ use rallypoint::wire::offset_commit::{
 use rallypoint::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 use rallypoint::wire::{ApiKey, Array, Cursor, RequestHeader, ResponseHeader, Wire, Writer};
 
+use socket2::{Domain, Socket, Type};
+
 use super::PATIENCE;
 
 pub const NONE: i16 = 0;
+pub const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
 pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
 pub const INVALID_REQUEST: i16 = 42;
 pub const MEMBER_ID_REQUIRED: i16 = 79;
@@ -49,8 +52,19 @@ impl Client {
         Client::try_connect(address).expect("the server accepts")
     }
 
+    /// Connects from another address of this machine: each has its own ports.
+    pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Client {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a descriptor");
+        socket.bind(&SocketAddr::from((source, 0)).into()).expect("a free port");
+        socket.connect(&address.into()).expect("the server accepts");
+        Client::of_stream(socket.into()).expect("options can be set")
+    }
+
     pub fn try_connect(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect(address)?;
+        Client::of_stream(TcpStream::connect(address)?)
+    }
+
+    fn of_stream(stream: TcpStream) -> io::Result<Client> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(Client(stream))
@@ -185,7 +199,14 @@ impl Member {
     /// Founds a group: joins and syncs as its only member.
     pub fn found(client: &mut Client, group_id: &str, session_timeout_ms: i32) -> Member {
         let request = join_request(group_id, session_timeout_ms);
-        let reply = client.ask(ApiKey::JoinGroup, 3, &request.write());
+        let reply = loop {
+            let reply = client.ask(ApiKey::JoinGroup, 3, &request.write());
+            match read::<JoinGroupResponse<'_>>(&reply, ApiKey::JoinGroup, 3).error_code {
+                // A server that has just started.
+                COORDINATOR_LOAD_IN_PROGRESS => std::thread::sleep(Duration::from_millis(10)),
+                _ => break reply,
+            }
+        };
         let joined: JoinGroupResponse<'_> = read(&reply, ApiKey::JoinGroup, 3);
         assert_eq!(joined.error_code, NONE, "{joined:?}");
         let member = Member {

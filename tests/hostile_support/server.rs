@@ -16,6 +16,11 @@ use super::{Comparison, PATIENCE};
 const PROPERTIES: &[(&str, &str)] =
     &[("group.initial.rebalance.delay.ms", "0"), ("group.min.session.timeout.ms", "500")];
 
+/// Whether it is not the one that is built along with the tests.
+pub fn is_optimised() -> bool {
+    std::env::var_os("RALLYPOINT_BIN").is_some()
+}
+
 pub struct Server {
     child: Child,
     /// Where all cores accept.

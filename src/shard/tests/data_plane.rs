@@ -3,8 +3,8 @@
 use super::*;
 use crate::config::DeclaredTopic;
 use crate::limits;
-use crate::topics::Records;
 use crate::topics::message_set::Magic;
+use crate::topics::{IfTooLarge, Records};
 use crate::wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
 use crate::wire::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic};
 use crate::wire::offset_for_leader_epoch::{
@@ -87,8 +87,8 @@ fn records_are_fetched_from_the_leader_in_every_version() {
     for version in versions(ApiKey::Fetch) {
         let (records, mut all) = (Records::new("t", 0, RECORDS), Vec::new());
         match version {
-            0 | 1 => records.append_messages_from(0, Magic::Zero, usize::MAX, false, &mut all),
-            2 | 3 => records.append_messages_from(0, Magic::One, usize::MAX, false, &mut all),
+            0 | 1 => records.append_messages_from(0, Magic::Zero, usize::MAX, IfTooLarge::Cut, &mut all),
+            2 | 3 => records.append_messages_from(0, Magic::One, usize::MAX, IfTooLarge::Cut, &mut all),
             _ => records.append_from(0, usize::MAX, false, &mut all),
         };
         assert_eq!(fetch(&mut world, leader, version, &from(0)), [(0, 0, RECORDS, all.clone())], "v{version}");
