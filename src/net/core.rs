@@ -277,8 +277,14 @@ mod tests {
 
     #[test]
     fn a_turn_is_shared_by_those_who_were_not_done() {
-        let shares = [0, 1, 16, 17, 100, 256, 257, 15_000].map(share_of_turn);
-        assert_eq!(shares, [64, 64, 64, 60, 10, 4, 4, 4]);
+        use limits::{CONNECTION_REQUESTS_PER_TURN, CONNECTION_REQUESTS_PER_TURN_MIN, UNFINISHED_REQUESTS_PER_TURN};
+        assert_eq!([0, 1].map(share_of_turn), [CONNECTION_REQUESTS_PER_TURN; 2]);
+        let few = (UNFINISHED_REQUESTS_PER_TURN / CONNECTION_REQUESTS_PER_TURN) as usize;
+        assert_eq!(share_of_turn(few), CONNECTION_REQUESTS_PER_TURN);
+        assert!(share_of_turn(few + 1) < CONNECTION_REQUESTS_PER_TURN);
+        let many = (UNFINISHED_REQUESTS_PER_TURN / CONNECTION_REQUESTS_PER_TURN_MIN) as usize;
+        assert!(share_of_turn(many - 60) > CONNECTION_REQUESTS_PER_TURN_MIN);
+        assert_eq!([many, many + 1, 15_000].map(share_of_turn), [CONNECTION_REQUESTS_PER_TURN_MIN; 3]);
     }
 
     #[test]

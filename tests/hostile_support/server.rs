@@ -159,8 +159,9 @@ impl Server {
 
     /// Waits until most of the memory that it took during a comparison has come back.
     pub fn gives_back(&self, seen: &Comparison) {
-        /// What the allocator may keep of what was freed: it is trimmed for 32 MiB.
-        const KEPT: usize = 40 * super::MIB;
+        /// What the allocator may keep of what was freed: it is trimmed for 32 MiB, which buffers that grow by
+        /// doubling make twice as much.
+        const KEPT: usize = 64 * super::MIB;
         let growth = seen.rss_growth();
         let bound = seen.rss_before + KEPT + growth / 16;
         super::eventually(&format!("RSS below {} MiB", bound / super::MIB), || self.rss_bytes() < bound);
