@@ -37,7 +37,7 @@ use crate::wire::api_versions::ApiVersion;
 
 /// Answers of parked requests that one turn of the core gives; the rest come in the next turns, so that a group of ten
 /// thousand does not hold up the others' heartbeats.
-const ANSWERS_PER_TURN: usize = 64;
+const ANSWERS_PER_TURN: usize = 32;
 
 /// A turn gives so many even if it has no time, if the one before it had none either.
 const ANSWERS_OF_A_LATE_TURN: usize = 16;

@@ -34,7 +34,7 @@ fn a_turn_that_has_no_time_leaves_answers_to_the_next_which_gives_some_in_any_ca
     // The join phase was prolonged once, for those who came after the first.
     world.advance(3_000);
     world.now = world.now.after(Duration::from_secs(3));
-    let given = [true, true, true, false, false, false].map(|is_late| answers_of_a_turn(&mut world, is_late));
-    assert_eq!(given, [0, 16, 16, 64, 4, 0]);
+    let given = [true, true, true, false, false, false, false].map(|is_late| answers_of_a_turn(&mut world, is_late));
+    assert_eq!(given, [0, 16, 16, 32, 32, 4, 0]);
     assert!(world.shards[0].deadline_ms() > Some(world.now.monotonic_ms), "nothing is left to do at once");
 }
