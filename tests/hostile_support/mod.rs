@@ -46,7 +46,7 @@ pub fn compare<R>(server: &Server, name: &str, hostile: impl FnOnce() -> R) -> (
     let crowd = Crowd::start(server);
     std::thread::sleep(Duration::from_millis(100));
     crowd.take();
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(300));
     let quiet = crowd.take();
     let (rss_before, turns_before) = (server.rss_bytes(), server.turns());
     let peak = PeakRss::start(server);
