@@ -22,6 +22,15 @@ pub const CONNECTION_REQUESTS_PER_TURN_MIN: u32 = 4;
 /// A turn that has taken so many microseconds leaves the answers of parked requests to the next one.
 pub const TURN_BUDGET_US: u64 = 500;
 
+/// The most that is handed to the kernel of one connection's replies at a time.
+pub const SEND_MAX_BYTES: usize = 256 << 10;
+
+/// Sends up to this size go out in the turn in which they come up.
+pub const SMALL_SEND_MAX_BYTES: usize = 16 << 10;
+
+/// What the larger ones may have together of one turn (and the one that passes it): to copy them takes time.
+pub const LARGE_SENDS_PER_TURN_BYTES: usize = 1 << 20;
+
 /// Connections that a core takes up in one turn; those that wait behind them have been accepted.
 pub const ADMISSIONS_PER_TURN: usize = 64;
 

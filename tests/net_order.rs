@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use net_support::{Client, Command, Report, framed, serve_scripted, stop};
+use net_support::{Client, Command, Echo, Report, framed, serve, serve_scripted, stop};
 use rallypoint::net::ServerSettings;
 
 fn executed(frame: &[u8]) -> Report {
@@ -164,4 +164,40 @@ fn stopping_does_not_wait_for_a_journal_that_hangs() {
     assert_eq!(script.next(), executed(b"d\x01"));
     stop(server);
     assert!(client.try_receive().is_err());
+}
+
+#[test]
+fn large_replies_go_out_in_parts_and_whole_and_small_ones_beside_them() {
+    const LARGE: usize = 3 << 20;
+    let server = serve(1, ServerSettings::default(), |_| Echo);
+    let address = server.bootstrap_addresses()[0];
+    let large: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(address)).collect();
+    clients.iter_mut().for_each(|client| client.send(&large));
+    let mut small = Client::connect(address);
+    (0..100).for_each(|_| assert_eq!(small.ask(b"small"), b"small"));
+    for client in &mut clients {
+        assert!(client.receive() == large, "a large reply came otherwise");
+        assert_eq!(client.ask(b"next"), b"next");
+    }
+    stop(server);
+}
+
+#[test]
+fn a_peer_that_goes_in_the_middle_of_a_large_reply_is_forgotten() {
+    let server = serve(1, ServerSettings::default(), |_| Echo);
+    let address = server.bootstrap_addresses()[0];
+    for _ in 0..20 {
+        let mut client = Client::connect(address);
+        client.send(&vec![1; 8 << 20]);
+        drop(client);
+    }
+    let mut last = Client::connect(address);
+    assert_eq!(last.ask(b"still there"), b"still there");
+    let until = std::time::Instant::now() + net_support::PATIENCE;
+    while server.counters(0).connections_open > 1 {
+        assert!(std::time::Instant::now() < until, "{} are open", server.counters(0).connections_open);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stop(server);
 }

@@ -66,6 +66,10 @@ impl Core {
         }
         connection.is_closing = true;
         connection.conversation.stop();
+        if std::mem::take(&mut connection.has_rest) {
+            connection.is_sending = false;
+            self.ring.forget_send(key);
+        }
         self.parked = connection.count_parked(self.parked);
         self.gone.push(connection.id());
         self.discount(key);

@@ -29,6 +29,8 @@ pub(super) struct Connection {
     pub(super) receiving: Receiving,
     /// A send is in flight.
     pub(super) is_sending: bool,
+    /// The send's last part is out, and the next is on the list of those with something to send.
+    pub(super) has_rest: bool,
     /// Shut down; waits for the last completions.
     pub(super) is_closing: bool,
     /// On the list of those with something to send.
@@ -55,6 +57,7 @@ impl Connection {
             conversation,
             receiving: Receiving::Off,
             is_sending: false,
+            has_rest: false,
             is_closing: false,
             is_dirty: false,
             is_resuming: false,
@@ -83,7 +86,7 @@ impl Connection {
 
     /// Whether the ring has something in flight for it.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.is_sending || matches!(self.receiving, Receiving::Armed | Receiving::Ending)
+        (self.is_sending && !self.has_rest) || matches!(self.receiving, Receiving::Armed | Receiving::Ending)
     }
 }
 

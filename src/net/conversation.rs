@@ -167,6 +167,11 @@ impl Conversation {
         Some(std::mem::take(&mut self.output))
     }
 
+    /// How much there is to send at present: what a send has left, or else all that came up since.
+    pub(super) fn ready_bytes(&self) -> usize {
+        if self.sending_bytes > 0 { self.sending_bytes } else { self.output.len() }
+    }
+
     /// So many bytes are out.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sending_bytes -= bytes;

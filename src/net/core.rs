@@ -165,7 +165,7 @@ impl Core {
         let sends = self.send_all();
         self.ring.publish_buffers();
         self.rearm_starved();
-        let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty();
+        let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty() || !self.dirty.is_empty();
         let at_once_ms = is_unfinished.then_some(self.now.monotonic_ms);
         let Holdings { kept_bytes, unsent_bytes } = self.holdings;
         let trim_ms = self.tide.stands_at(service_bytes + kept_bytes + unsent_bytes, self.now.monotonic_ms);

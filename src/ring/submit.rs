@@ -16,6 +16,7 @@ use super::timer::Timer;
 use super::token::{Key, Kind, pack, unpack};
 use super::wake::{WakeReader, Waker};
 use super::writes::{Writes, Written};
+use crate::limits::SEND_MAX_BYTES;
 
 /// How large a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Ring {
     /// Sends what a send left over.
     pub fn send_rest(&mut self, key: Key, socket: RawFd) {
         let rest = self.sends.rest(key.slot);
-        let length = rest.len().min(i32::MAX as usize) as u32;
+        let length = rest.len().min(SEND_MAX_BYTES) as u32;
         let entry = opcode::Send::new(Fd(socket), rest.as_ptr(), length).flags(libc::MSG_NOSIGNAL).build();
         self.push(entry.user_data(pack(Kind::Send, key)), None);
     }
