@@ -12,7 +12,7 @@ use super::names::Names;
 use super::outcome::{JoinAnswer, Queued};
 use super::settings::{GroupSettings, OffsetSettings};
 use super::timers::{TimerId, Wheel};
-use super::writes::{Assigned, Writes};
+use super::writes::{Unwritten, Writes};
 use super::{Ids, Ticket, index};
 
 /// Everything but the groups themselves.
@@ -22,8 +22,8 @@ pub(super) struct Core {
     pub(super) timers: Wheel<TimerKey>,
     pub(super) names: Names,
     pub(super) writes: Writes,
-    /// Assignments that the next turns write, one each.
-    pub(super) unwritten: VecDeque<Box<Assigned>>,
+    /// Assignments that the next turns go on with, one each.
+    pub(super) unwritten: VecDeque<Unwritten>,
     pub(super) outputs: VecDeque<Queued>,
     pub(super) memory: Memory,
     /// Member ids of all groups that were handed out and not used yet.

@@ -18,7 +18,7 @@ use super::records::{GroupMetadata, Record};
 use super::settings::{GroupSettings, OffsetSettings};
 use super::slab::Slab;
 use super::timers::Step;
-use super::writes::{Taken, Wait, WriteId};
+use super::writes::{Taken, Unwritten, Wait, WriteId};
 
 /// The groups of one core. See the module's page for how to drive it.
 pub struct Groups {
@@ -132,13 +132,19 @@ impl Groups {
         self.write_some(now);
     }
 
-    /// Writes what a turn before this one has left, at most one group.
+    /// Goes on with what a turn before this one has left, of one group.
     fn write_some(&mut self, now: Now) {
         if self.unwritten_before > 0
-            && let Some(assigned) = self.core.unwritten.pop_front()
-            && self.is_there(assigned.group)
+            && let Some(unwritten) = self.core.unwritten.pop_front()
+            && self.is_there(unwritten.group())
         {
-            self.with(assigned.group, now, |group, turn| group.classic.write_assignments(assigned, turn));
+            self.with(unwritten.group(), now, |group, turn| match unwritten {
+                Unwritten::HandedIn(handed_in) => {
+                    let assigned = group.classic.place_assignments(handed_in);
+                    turn.core.unwritten.extend(assigned.map(Unwritten::Assigned));
+                }
+                Unwritten::Assigned(assigned) => group.classic.write_assignments(assigned, turn),
+            });
         }
         self.unwritten_before = self.core.unwritten.len();
     }

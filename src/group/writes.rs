@@ -50,6 +50,32 @@ pub(super) enum Wait {
     Deleted(Box<Group>),
 }
 
+/// Assignments on their way to a record, a step in each turn.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    HandedIn(HandedIn),
+    Assigned(Box<Assigned>),
+}
+
+impl Unwritten {
+    pub(super) fn group(&self) -> GroupKey {
+        match self {
+            Unwritten::HandedIn(handed_in) => handed_in.group,
+            Unwritten::Assigned(assigned) => assigned.group,
+        }
+    }
+}
+
+/// What a leader handed in: member ids and assignments, one behind the other.
+#[derive(Debug)]
+pub(super) struct HandedIn {
+    pub(super) group: GroupKey,
+    pub(super) generation_id: i32,
+    pub(super) bytes: Vec<u8>,
+    /// Where each member id begins, where its assignment does, and where that ends.
+    pub(super) rows: Vec<[u32; 3]>,
+}
+
 #[derive(Debug)]
 pub(super) struct Assigned {
     pub(super) group: GroupKey,

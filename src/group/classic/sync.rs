@@ -7,7 +7,7 @@ use crate::errors::ErrorCode;
 use crate::group::core::{GroupKey, Turn};
 use crate::group::outcome::{Queued, SharedBytes, SyncAnswer, synced};
 use crate::group::records::Record;
-use crate::group::writes::{Assigned, Wait};
+use crate::group::writes::{Assigned, HandedIn, Unwritten, Wait};
 use crate::group::{Groups, Ticket};
 use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
 
@@ -15,9 +15,9 @@ use super::member::Parked;
 use super::members::MemberSlot;
 use super::{ClassicGroup, State};
 
-/// Taking the assignments of more members than this, and writing the group with them, are two turns of the core: each takes
-/// long enough for others to notice.
-const MEMBERS_WRITTEN_AT_ONCE_MAX: usize = 2_000;
+/// To take the assignments of more members than this, to find whose they are, and to write the group with them, are three turns
+/// of the core: each takes long enough for others to notice.
+const MEMBERS_ASSIGNED_AT_ONCE_MAX: usize = 2_000;
 
 /// A SyncGroup.
 #[derive(Clone, Debug)]
@@ -116,14 +116,49 @@ impl ClassicGroup {
                 return None;
             }
             self.is_assigning = true;
-            let assigned = self.take_assignments(request.assignments.clone(), bytes, turn.key);
-            if self.members.len() > MEMBERS_WRITTEN_AT_ONCE_MAX {
-                turn.core.unwritten.push_back(assigned);
+            let assignments = request.assignments.clone();
+            if self.members.len() > MEMBERS_ASSIGNED_AT_ONCE_MAX {
+                turn.core.unwritten.push_back(Unwritten::HandedIn(self.keep_assignments(assignments, turn.key)));
             } else {
+                let assigned = self.take_assignments(assignments, bytes, turn.key);
                 self.write_assignments(assigned, turn);
             }
         }
         None
+    }
+
+    /// Copies the assignments as they were handed in; whose they are is looked up in a turn to come.
+    fn keep_assignments<'a, A, N>(&self, assignments: A, key: GroupKey) -> HandedIn
+    where
+        A: Iterator<Item = (N, &'a [u8])>,
+        N: AsRef<str>,
+    {
+        let mut handed_in =
+            HandedIn { group: key, generation_id: self.generation_id, bytes: Vec::new(), rows: Vec::new() };
+        for (member_id, assignment) in assignments {
+            let start = handed_in.bytes.len();
+            handed_in.bytes.extend_from_slice(member_id.as_ref().as_bytes());
+            let middle = handed_in.bytes.len();
+            handed_in.bytes.extend_from_slice(assignment);
+            handed_in.rows.push([start, middle, handed_in.bytes.len()].map(|at| at as u32));
+        }
+        handed_in
+    }
+
+    /// Finds whose assignments they are, if the group still waits for these.
+    pub(in crate::group) fn place_assignments(&self, handed_in: HandedIn) -> Option<Box<Assigned>> {
+        let HandedIn { group, generation_id, bytes, rows } = handed_in;
+        if !self.is_assigning || self.generation_id != generation_id {
+            return None;
+        }
+        let mut ranges = vec![(0, 0); self.members.bound() as usize];
+        for [start, middle, end] in rows {
+            let member_id = std::str::from_utf8(&bytes[start as usize..middle as usize]).expect("it came as text");
+            if let Some(slot) = self.members.find(member_id) {
+                ranges[slot as usize] = (middle, end);
+            }
+        }
+        Some(Box::new(Assigned { group, generation_id, assignments: Rc::from(bytes), ranges, written_before: None }))
     }
 
     /// How much is assigned to members; what strangers are assigned is not kept.
