@@ -193,6 +193,11 @@ impl Core {
     }
 }
 
+/// Whether a turn that began then has time now.
+fn is_within_budget(began_us: u64, now_us: u64) -> bool {
+    now_us < began_us + limits::TURN_BUDGET_US
+}
+
 /// How many requests each connection may have executed in a turn, if so many have some left from the turn before.
 fn share_of_turn(unfinished: usize) -> u32 {
     let each = limits::UNFINISHED_REQUESTS_PER_TURN / u32::try_from(unfinished).unwrap_or(u32::MAX).max(1);
@@ -235,7 +240,7 @@ impl Network for Core {
     }
 
     fn has_time(&self) -> bool {
-        clock::monotonic_us() < self.turn_began_us + limits::TURN_BUDGET_US
+        is_within_budget(self.turn_began_us, clock::monotonic_us())
     }
 
     fn write(&mut self, write: FileWrite) {
@@ -285,6 +290,12 @@ mod tests {
         let many = (UNFINISHED_REQUESTS_PER_TURN / CONNECTION_REQUESTS_PER_TURN_MIN) as usize;
         assert!(share_of_turn(many - 60) > CONNECTION_REQUESTS_PER_TURN_MIN);
         assert_eq!([many, many + 1, 15_000].map(share_of_turn), [CONNECTION_REQUESTS_PER_TURN_MIN; 3]);
+    }
+
+    #[test]
+    fn a_turn_has_time_until_its_budget_is_used() {
+        assert!(is_within_budget(7, 7 + limits::TURN_BUDGET_US - 1));
+        assert!(!is_within_budget(7, 7 + limits::TURN_BUDGET_US));
     }
 
     #[test]

@@ -5,20 +5,36 @@ use super::core::Core;
 use crate::limits;
 use crate::ring::{Completion, Key, Sent};
 
+/// What the large sends of a turn have had.
+#[derive(Default)]
+struct LargeSends {
+    bytes: usize,
+}
+
+impl LargeSends {
+    /// Whether a connection with so much to say may send in this turn; it is counted then. Small sends always may.
+    fn have_room_for(&mut self, ready_bytes: usize) -> bool {
+        if ready_bytes <= limits::SMALL_SEND_MAX_BYTES {
+            return true;
+        }
+        let has_room = self.bytes < limits::LARGE_SENDS_PER_TURN_BYTES;
+        if has_room {
+            self.bytes += ready_bytes.min(limits::SEND_MAX_BYTES);
+        }
+        has_room
+    }
+}
+
 impl Core {
     /// Sends what the connections on the list have to say; false if they had nothing. What is large and has no room in this turn
     /// stays on the list, before what comes up later.
     pub(super) fn send_all(&mut self) -> bool {
-        let (mut sends, mut large_bytes) = (0, 0);
+        let (mut sends, mut large) = (0, LargeSends::default());
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|key| {
             let Some(connection) = self.table.get_mut(*key) else { return false };
-            let bytes = connection.conversation.ready_bytes().min(limits::SEND_MAX_BYTES);
-            if bytes > limits::SMALL_SEND_MAX_BYTES && !connection.is_closing {
-                if large_bytes >= limits::LARGE_SENDS_PER_TURN_BYTES {
-                    return true;
-                }
-                large_bytes += bytes;
+            if !connection.is_closing && !large.have_room_for(connection.conversation.ready_bytes()) {
+                return true;
             }
             connection.is_dirty = false;
             sends += u64::from(self.send(*key));
@@ -85,5 +101,24 @@ impl Core {
             }
         }
         self.settle(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_sends_have_their_share_of_a_turn_and_small_ones_go_in_any_case() {
+        let mut large = LargeSends::default();
+        let parts = limits::LARGE_SENDS_PER_TURN_BYTES / limits::SEND_MAX_BYTES;
+        for part in 0..parts {
+            assert!(large.have_room_for(limits::SEND_MAX_BYTES + part), "a part counts as what is handed over of it");
+        }
+        assert!(!large.have_room_for(limits::SMALL_SEND_MAX_BYTES + 1), "a byte too large to go in any case");
+        assert!(large.have_room_for(limits::SMALL_SEND_MAX_BYTES));
+        let mut large = LargeSends { bytes: limits::LARGE_SENDS_PER_TURN_BYTES - 1 };
+        assert!(large.have_room_for(limits::SEND_MAX_BYTES), "the one that passes the share");
+        assert!(!large.have_room_for(limits::SEND_MAX_BYTES));
     }
 }
