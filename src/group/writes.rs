@@ -71,6 +71,8 @@ impl Unwritten {
 pub(super) struct HandedIn {
     pub(super) group: GroupKey,
     pub(super) generation_id: i32,
+    /// How much is assigned to members, at most.
+    pub(super) assigned_bytes: usize,
     pub(super) bytes: Vec<u8>,
     /// Where each member id begins, where its assignment does, and where that ends.
     pub(super) rows: Vec<[u32; 3]>,

@@ -118,7 +118,7 @@ impl ClassicGroup {
             self.is_assigning = true;
             let assignments = request.assignments.clone();
             if self.members.len() > MEMBERS_ASSIGNED_AT_ONCE_MAX {
-                turn.core.unwritten.push_back(Unwritten::HandedIn(self.keep_assignments(assignments, turn.key)));
+                turn.core.unwritten.push_back(Unwritten::HandedIn(self.keep_assignments(assignments, bytes, turn.key)));
             } else {
                 let assigned = self.take_assignments(assignments, bytes, turn.key);
                 self.write_assignments(assigned, turn);
@@ -128,13 +128,13 @@ impl ClassicGroup {
     }
 
     /// Copies the assignments as they were handed in; whose they are is looked up in a turn to come.
-    fn keep_assignments<'a, A, N>(&self, assignments: A, key: GroupKey) -> HandedIn
+    fn keep_assignments<'a, A, N>(&self, assignments: A, assigned_bytes: usize, key: GroupKey) -> HandedIn
     where
         A: Iterator<Item = (N, &'a [u8])>,
         N: AsRef<str>,
     {
-        let mut handed_in =
-            HandedIn { group: key, generation_id: self.generation_id, bytes: Vec::new(), rows: Vec::new() };
+        let (generation_id, bytes, rows) = (self.generation_id, Vec::new(), Vec::new());
+        let mut handed_in = HandedIn { group: key, generation_id, assigned_bytes, bytes, rows };
         for (member_id, assignment) in assignments {
             let start = handed_in.bytes.len();
             handed_in.bytes.extend_from_slice(member_id.as_ref().as_bytes());
@@ -147,18 +147,15 @@ impl ClassicGroup {
 
     /// Finds whose assignments they are, if the group still waits for these.
     pub(in crate::group) fn place_assignments(&self, handed_in: HandedIn) -> Option<Box<Assigned>> {
-        let HandedIn { group, generation_id, bytes, rows } = handed_in;
+        let HandedIn { group, generation_id, assigned_bytes, bytes, rows } = handed_in;
         if !self.is_assigning || self.generation_id != generation_id {
             return None;
         }
-        let mut ranges = vec![(0, 0); self.members.bound() as usize];
-        for [start, middle, end] in rows {
+        let of_row = |[start, middle, end]: [u32; 3]| {
             let member_id = std::str::from_utf8(&bytes[start as usize..middle as usize]).expect("it came as text");
-            if let Some(slot) = self.members.find(member_id) {
-                ranges[slot as usize] = (middle, end);
-            }
-        }
-        Some(Box::new(Assigned { group, generation_id, assignments: Rc::from(bytes), ranges, written_before: None }))
+            (member_id, &bytes[middle as usize..end as usize])
+        };
+        Some(self.take_assignments(rows.into_iter().map(of_row), assigned_bytes, group))
     }
 
     /// How much is assigned to members; what strangers are assigned is not kept.

@@ -137,6 +137,7 @@ fn ten_thousand_members_cost_each_other_nothing() {
     };
     let first = whole(&synced[0]);
     assert!(synced.iter().all(|output| Rc::ptr_eq(&first, &whole(output))), "one copy of all assignments");
+    assert_eq!(first.len(), MEMBERS * 100, "and of nothing else that the leader sent");
     assert_eq!(core.groups.core.timers.len(), MEMBERS, "nobody owes a sync");
     assert_eq!(core.records.len(), 2, "the new group, and its first generation");
     heartbeats_and_leaves(&mut core, &ids);
