@@ -46,7 +46,7 @@ fn main() {
     read("and apply", &folder, &mut |replayed| {
         if let Replayed::Entry(entry) = replayed {
             let record = decoder.decode(entry.key, entry.value).expect("it parses");
-            groups.apply(&record.expect("a known type"));
+            groups.apply(entry.partition, &record.expect("a known type"));
         }
     });
     println!("{} groups", groups.len());
@@ -74,7 +74,9 @@ fn replay(layout: &Layout, take: &mut dyn FnMut(Replayed<'_>)) -> Replay {
 fn write(folder: &Path, offsets: u32, times: u32) {
     let layout = layout(folder);
     let settings = StreamSettings { mode: Durability::Os, ..StreamSettings::default() };
-    let mut stream = Stream::open(replay(&layout, &mut |_| {}), settings).expect("it opens");
+    let replay = replay(&layout, &mut |_| {});
+    let mut stream = Stream::open(&replay, settings).expect("it opens");
+    stream.replayed(replay);
     let (meter, mut records) = (Meter::start(), Vec::new());
     for time in 0..times {
         for group in 0..offsets / OFFSETS_PER_GROUP {

@@ -29,7 +29,8 @@ fn make(data: &Path) {
     let mut replay = layout.replay(0, []).expect("an empty stream");
     while replay.step(100, &mut |_| {}).expect("nothing") {}
     let mut stream =
-        Stream::open(replay, StreamSettings { segment_bytes: 1 << 20, ..Default::default() }).expect("open");
+        Stream::open(&replay, StreamSettings { segment_bytes: 1 << 20, ..Default::default() }).expect("open");
+    stream.replayed(replay);
     for offset in 0..RECORDS {
         let key = OffsetKey { group_id: Rc::from("some-group"), topic: Rc::from("t"), partition: 0 };
         let offset = CommittedOffset {

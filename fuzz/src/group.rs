@@ -284,9 +284,9 @@ impl World {
         let (group, offsets) = self.settings.clone();
         let mut again = Groups::new(group, offsets, Box::new(CountedIds(self.starts << 32)), self.now);
         for record in &self.journal {
-            again.apply(record);
+            again.apply(0, record);
         }
-        again.loaded(|_| true, self.now);
+        while again.start_loaded(0, &[], self.now) {}
         again
     }
 

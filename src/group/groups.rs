@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
+
 use crate::clock::Now;
 use crate::errors::ErrorCode;
 use crate::limits;
@@ -31,8 +33,8 @@ pub struct Groups {
     pub(super) sweep: Sweep,
     /// Deleted groups that are there again, because their deletion was refused.
     pub(super) came_back: u64,
-    /// Groups that came out of the journal and have not been started yet.
-    pub(super) loading: Vec<GroupKey>,
+    /// Groups that came out of the journal and have not been started yet, by partition.
+    pub(super) loading: FxHashMap<i32, Vec<GroupKey>>,
     /// How many assignments were unwritten when the last turn ended.
     unwritten_before: usize,
 }
@@ -59,6 +61,8 @@ pub(super) struct Group {
     pub(super) offsets: OffsetTable,
     /// The journal has a record of an earlier group of this name, whose deletion was refused.
     has_older_record: bool,
+    /// More of it may come out of the journal.
+    pub(super) is_loading: bool,
 }
 
 impl Group {
@@ -84,7 +88,7 @@ impl Groups {
             groups_max: limits::GROUPS_MAX,
             sweep,
             came_back: 0,
-            loading: Vec::new(),
+            loading: FxHashMap::default(),
             unwritten_before: 0,
         }
     }
@@ -154,8 +158,8 @@ impl Groups {
         if !self.core.unwritten.is_empty() {
             return Some(0);
         }
-        let timer_ms = self.core.timers.next_deadline_ms();
-        Some(timer_ms.map_or(self.sweep.deadline_ms(), |timer_ms| timer_ms.min(self.sweep.deadline_ms())))
+        let sweep_ms = self.loading.is_empty().then(|| self.sweep.deadline_ms());
+        [self.core.timers.next_deadline_ms(), sweep_ms].into_iter().flatten().min()
     }
 
     /// Whether [`Groups::poll_output`] has something.
@@ -324,7 +328,9 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        self.insert(Box::new(Group { id: Rc::from(group_id), stamp: 0, classic, offsets, has_older_record: false }))
+        let (has_older_record, is_loading) = (false, false);
+        let id = Rc::from(group_id);
+        self.insert(Box::new(Group { id, stamp: 0, classic, offsets, has_older_record, is_loading }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {

@@ -22,7 +22,8 @@
 //!
 //! What lives now, to be written again in fewer bytes, gives [`Groups::walk`].
 //!
-//! At a start the journal's records go through [`Groups::apply`], in order, then [`Groups::loaded`] starts the sessions.
+//! At a start the journal's records go through [`Groups::apply`], in order; once a partition has all of its records,
+//! [`Groups::start_loaded`] starts the sessions of its groups.
 //!
 //! The caller checks what this module cannot see, in Kafka's order: authorisation; the shape ([`Groups::check_join`], the empty
 //! group id); then the group's partition (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS; a Heartbeat while loading is NONE).

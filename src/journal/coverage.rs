@@ -21,6 +21,12 @@ impl Coverage {
         }
     }
 
+    /// A start has found an entry of the partition that is needed; others may have been appended meanwhile.
+    pub fn found(&mut self, partition: i32, position: u64) {
+        let oldest = self.oldest.entry(partition).or_insert(position);
+        *oldest = position.min(*oldest);
+    }
+
     /// A snapshot of a partition is begun: it covers everything appended so far. One at a time.
     pub fn begin(&mut self, partition: i32) {
         assert!(self.taking.is_none(), "one snapshot at a time");
@@ -75,5 +81,21 @@ mod tests {
         coverage.begin(1);
         coverage.publish();
         assert_eq!(coverage.oldest(), None);
+    }
+
+    #[test]
+    fn what_a_start_finds_is_older_than_what_was_appended_meanwhile() {
+        let mut coverage = Coverage::default();
+        coverage.appended(1, 40);
+        coverage.appended(2, 50);
+        coverage.found(1, 10);
+        coverage.found(3, 20);
+        assert_eq!(coverage.oldest(), Some((1, 10)));
+        coverage.begin(1);
+        coverage.publish();
+        assert_eq!(coverage.oldest(), Some((3, 20)));
+        coverage.begin(3);
+        coverage.publish();
+        assert_eq!(coverage.oldest(), Some((2, 50)));
     }
 }

@@ -43,7 +43,9 @@ fn open(layout: &Layout) -> (Stream, Vec<u32>) {
         snapshot_after_bytes: 2 * segment_bytes,
         room_bytes: 0,
     };
-    (Stream::open(replay, settings).expect("it opens"), numbers)
+    let mut stream = Stream::open(&replay, settings).expect("it opens");
+    stream.replayed(replay);
+    (stream, numbers)
 }
 
 /// As the ring would, without one.

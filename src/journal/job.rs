@@ -25,6 +25,7 @@ enum Work {
     Remove { bases: BTreeMap<SegmentId, u64>, keep: SegmentId },
     WriteSnapshot { id: SnapshotId, offset: u64, piece: Vec<u8>, is_last: bool },
     DropSnapshot { id: SnapshotId },
+    RemoveSnapshots { superseded: Vec<SnapshotId> },
 }
 
 /// How a job ended.
@@ -55,6 +56,11 @@ impl Job {
         Job { folder: folder.to_owned(), work: Work::DropSnapshot { id } }
     }
 
+    /// Snapshots that there are newer ones of; what cannot be removed now goes with the next one.
+    pub(super) fn remove_snapshots(folder: &str, superseded: Vec<SnapshotId>) -> Job {
+        Job { folder: folder.to_owned(), work: Work::RemoveSnapshots { superseded } }
+    }
+
     /// Does it.
     pub fn run(self, disk: &dyn Disk) -> JobDone {
         let folder = &self.folder;
@@ -72,6 +78,10 @@ impl Job {
             }
             Work::DropSnapshot { id } => {
                 let _ = disk.remove(&join(folder, &format!("{}{ASIDE}", id.file_name())));
+                Done::Dropped
+            }
+            Work::RemoveSnapshots { superseded } => {
+                superseded.iter().for_each(|id| drop(disk.remove(&join(folder, &id.file_name()))));
                 Done::Dropped
             }
         })

@@ -75,7 +75,8 @@ pub(in crate::journal) fn filled(streams: usize) -> (MemoryDisk, Content) {
     for core in 0..streams {
         let mut replay = layout.replay(core, []).expect("it opens");
         while replay.step(1, &mut |_| {}).expect("it is empty") {}
-        let mut stream = Stream::open(replay, settings).expect("it opens");
+        let mut stream = Stream::open(&replay, settings).expect("it opens");
+        stream.replayed(replay);
         for _ in 0..100 {
             let partition = random.random_range(0..PARTITIONS) / streams as i32 * streams as i32 + core as i32;
             if partition >= PARTITIONS {

@@ -1,13 +1,13 @@
-//! Reads a stream back: each partition's snapshot, then the log behind it, entry by entry and in steps, so that the core can
-//! do other things in between. A partition is said to be loaded as soon as nothing of it is to come. Changes nothing on the
-//! disk; what goes on from there is [`super::stream`].
+//! Reads a stream back, in steps, so that the core can do other things in between. First the log is checked: then it is known
+//! where it ends, and [`super::stream`] may go on from there. Then each partition's snapshot is given, and the log behind it,
+//! entry by entry. A partition is said to be loaded as soon as nothing of it is to come. Changes nothing on the disk, and reads
+//! nothing that was appended since the log was checked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::coverage::Coverage;
 use super::disk::{Disk, join};
 use super::entry::Entry;
 use super::failure::{At, OpenError};
@@ -46,7 +46,6 @@ pub struct Replay {
     superseded: Vec<SnapshotId>,
     phase: Phase,
     scan: Scan,
-    coverage: Coverage,
     /// Size of each.
     snapshot_bytes: BTreeMap<i32, u64>,
     /// The position up to which some snapshot says that the log was once.
@@ -62,10 +61,21 @@ struct Partition {
     snapshot: Option<SnapshotId>,
     /// Position of its last entry in the log.
     last: Option<u64>,
-    /// Whether an entry was found that the snapshot does not cover.
-    is_in_log: bool,
+    /// Position of the first entry that the snapshot does not cover, once it was read.
+    first: Option<u64>,
     is_loaded: bool,
 }
+
+impl Partition {
+    /// Whether the log has entries that the snapshot does not cover.
+    fn has_tail(&self) -> bool {
+        let covers = self.snapshot.map_or(0, |snapshot| snapshot.covers);
+        self.last.is_some_and(|last| last >= covers)
+    }
+}
+
+/// Else it could overwrite what has changed since.
+const NOT_LOADED: &str = "what is given is of a partition that is not loaded";
 
 enum Phase {
     Scan(Scanner),
@@ -74,16 +84,22 @@ enum Phase {
     Done,
 }
 
-/// What a replay found; where the stream goes on.
-pub(super) struct Outcome {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) folder: String,
+/// What is known once the log was checked; where the stream goes on.
+pub(super) struct Checked<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) folder: &'a str,
     pub(super) stream: u32,
-    pub(super) scan: Scan,
-    pub(super) coverage: Coverage,
-    pub(super) superseded: Vec<SnapshotId>,
-    pub(super) snapshot_bytes: BTreeMap<i32, u64>,
+    pub(super) scan: &'a Scan,
+    pub(super) snapshot_bytes: &'a BTreeMap<i32, u64>,
     pub(super) complete_at: u64,
+}
+
+/// What is known once all was read.
+pub(super) struct Outcome {
+    /// Each partition's first entry in the log that its snapshot does not cover.
+    pub(super) needed: Vec<(i32, u64)>,
+    /// Snapshots that there are newer ones of.
+    pub(super) superseded: Vec<SnapshotId>,
 }
 
 impl Replay {
@@ -110,7 +126,6 @@ impl Replay {
             progress: Progress { bytes_total: 2 * scanner.bytes_total(), ..Progress::default() },
             phase: Phase::Scan(scanner),
             scan: Scan::default(),
-            coverage: Coverage::default(),
             snapshot_bytes: BTreeMap::new(),
             complete_at: 0,
             teller: Teller::default(),
@@ -129,14 +144,14 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Goes on for about `budget` entries (or one segment, while the log is checked) and gives what it reads to `take`.
-    /// False when all is read.
+    /// Goes on for up to `budget` entries and gives what it reads to `take`. False when all is read.
     ///
     /// # Errors
-    /// [`OpenError`]: the replay is over.
+    /// [`OpenError`]: the replay is over. What is wrong with the log is found before anything is given; damage in a snapshot
+    /// when it is read.
     pub fn step(&mut self, budget: usize, take: &mut dyn FnMut(Replayed<'_>)) -> Result<bool, OpenError> {
         match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Scan(scanner) => self.check(scanner, take)?,
+            Phase::Scan(scanner) => self.check(scanner, budget, take)?,
             Phase::Snapshots(reader, rest) => self.read_snapshots(reader, rest, budget, take)?,
             Phase::Log(reader, index) => self.read_log(reader, index, budget, take)?,
             Phase::Done => {}
@@ -155,27 +170,46 @@ impl Replay {
         self.progress
     }
 
+    /// Whether the log was checked, so that it is known where it ends.
+    pub fn is_checked(&self) -> bool {
+        !matches!(self.phase, Phase::Scan(_))
+    }
+
+    /// Whether nothing of this partition is to come.
+    pub fn is_loaded(&self, partition: i32) -> bool {
+        self.is_checked() && self.partitions.get(&partition).is_none_or(|found| found.is_loaded)
+    }
+
     /// What the log turned out to hold, once it was checked.
     pub fn scan(&self) -> &Scan {
         &self.scan
     }
 
-    pub(super) fn into_outcome(self) -> Outcome {
-        assert!(matches!(self.phase, Phase::Done), "the replay is done");
-        Outcome {
-            disk: self.disk,
-            folder: self.folder,
+    pub(super) fn checked(&self) -> Checked<'_> {
+        assert!(self.is_checked(), "it is known where the log ends");
+        Checked {
+            disk: self.disk.as_ref(),
+            folder: &self.folder,
             stream: self.stream,
-            scan: self.scan,
-            coverage: self.coverage,
-            superseded: self.superseded,
-            snapshot_bytes: self.snapshot_bytes,
+            scan: &self.scan,
+            snapshot_bytes: &self.snapshot_bytes,
             complete_at: self.complete_at,
         }
     }
 
-    fn check(&mut self, mut scanner: Scanner, take: &mut dyn FnMut(Replayed<'_>)) -> Result<(), OpenError> {
-        if !scanner.step()? {
+    pub(super) fn into_outcome(self) -> Outcome {
+        assert!(matches!(self.phase, Phase::Done), "the replay is done");
+        let first = |(number, found): (i32, Partition)| Some((number, found.first?));
+        Outcome { needed: self.partitions.into_iter().filter_map(first).collect(), superseded: self.superseded }
+    }
+
+    fn check(
+        &mut self,
+        mut scanner: Scanner,
+        budget: usize,
+        take: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<(), OpenError> {
+        if !scanner.step(budget)? {
             self.progress.bytes_done = scanner.bytes_done();
             self.phase = Phase::Scan(scanner);
             return Ok(());
@@ -190,15 +224,21 @@ impl Replay {
         for (partition, last) in &self.scan.last_of {
             self.partitions.entry(*partition).or_default().last = Some(*last);
         }
+        // Those first of which nothing else is to come.
+        let with_snapshot = |partition: &Partition| Some((partition.has_tail(), partition.snapshot?));
+        let mut snapshots: Vec<_> = self.partitions.values().filter_map(with_snapshot).collect();
+        snapshots.sort_unstable();
+        for (_, id) in &snapshots {
+            self.open_snapshot(*id)?;
+        }
         for (number, partition) in &mut self.partitions {
             if partition.snapshot.is_none() && partition.last.is_none() {
                 partition.is_loaded = true;
                 take(Replayed::Loaded(*number));
             }
         }
-        let mut snapshots: Vec<_> = self.partitions.values().filter_map(|partition| partition.snapshot).collect();
-        snapshots.sort_unstable();
-        self.phase = Phase::Snapshots(None, snapshots.into_iter());
+        let ids: Vec<_> = snapshots.into_iter().map(|(_, id)| id).collect();
+        self.phase = Phase::Snapshots(None, ids.into_iter());
         Ok(())
     }
 
@@ -217,19 +257,20 @@ impl Replay {
             reader = Some(self.open_snapshot(id)?);
         }
         let mut snapshot = reader.expect("one is open");
-        let before = snapshot.bytes_read();
+        let (number, before) = (snapshot.id.partition, snapshot.bytes_read());
+        let partition = self.partitions.get_mut(&number).expect("it has a snapshot");
         for _ in 0..budget {
             let Some(entry) = snapshot.next_entry()? else {
                 self.progress.bytes_done += snapshot.file_bytes - before;
-                let partition = self.partitions.get_mut(&snapshot.id.partition).expect("it has a snapshot");
-                if partition.last.is_none_or(|last| last < snapshot.id.covers) {
+                if !partition.has_tail() {
                     partition.is_loaded = true;
-                    take(Replayed::Loaded(snapshot.id.partition));
+                    take(Replayed::Loaded(number));
                 }
                 self.phase = Phase::Snapshots(None, rest);
                 return Ok(());
             };
             self.progress.entries += 1;
+            assert!(entry.partition == number && !partition.is_loaded, "{NOT_LOADED}");
             take(Replayed::Entry(entry));
         }
         self.progress.bytes_done += snapshot.bytes_read() - before;
@@ -259,11 +300,7 @@ impl Replay {
         take: &mut dyn FnMut(Replayed<'_>),
     ) -> Result<(), OpenError> {
         let Some(extent) = self.scan.extents.get(index).copied() else {
-            // Of the last append of a partition only a part was there.
-            for (number, partition) in self.partitions.iter_mut().filter(|(_, partition)| !partition.is_loaded) {
-                partition.is_loaded = true;
-                take(Replayed::Loaded(*number));
-            }
+            assert!(self.partitions.values().all(|partition| partition.is_loaded), "the last entry of each was given");
             return Ok(());
         };
         let path = join(&self.folder, &extent.header.id.file_name());
@@ -291,10 +328,8 @@ impl Replay {
         let partition = self.partitions.get_mut(&entry.partition).expect("the scan has seen it");
         if partition.snapshot.is_none_or(|snapshot| entry.end() > snapshot.covers) {
             self.progress.entries += 1;
-            if !partition.is_in_log {
-                partition.is_in_log = true;
-                self.coverage.appended(entry.partition, entry.position);
-            }
+            partition.first.get_or_insert(entry.position);
+            assert!(!partition.is_loaded, "{NOT_LOADED}");
             take(Replayed::Entry(entry));
         }
         if partition.last == Some(entry.position) && !partition.is_loaded {

@@ -58,7 +58,7 @@ pub struct Scan {
     pub behind: Vec<SegmentId>,
     /// The first of `behind` if it is all zeros, and its size.
     pub prepared: Option<(SegmentId, u64)>,
-    /// Position of each partition's last entry.
+    /// Position of each partition's last entry that counts.
     pub last_of: FxHashMap<i32, u64>,
     /// Everything before this was synced, says the last one who knew.
     pub synced: u64,
@@ -68,11 +68,13 @@ pub struct Scan {
     incomplete: Option<(u64, u64)>,
 }
 
-/// Reads a stream's segments, one a step.
+/// Reads a stream's segments, some entries a step.
 pub struct Scanner {
     disk: Arc<dyn Disk>,
     found: Vec<Found>,
     scan: Scan,
+    /// The segment behind the last extent, if some of it was read.
+    reader: Option<EntryReader>,
 }
 
 struct Found {
@@ -82,10 +84,13 @@ struct Found {
     file_bytes: u64,
 }
 
-/// Where entries stop before the segment does.
-struct Stop {
-    reader: EntryReader,
-    damage: Damage,
+/// Why reading a segment stopped.
+enum Stop {
+    Budget,
+    /// There is no more in it, according to the next one.
+    Limit,
+    /// There should be more.
+    Damage(Damage),
 }
 
 impl Scanner {
@@ -101,7 +106,7 @@ impl Scanner {
         {
             return Err(misplaced(&first.path, "the header is damaged, or the segments before it are missing"));
         }
-        Ok(Scanner { disk, found, scan: Scan::default() })
+        Ok(Scanner { disk, found, scan: Scan::default(), reader: None })
     }
 
     /// Bytes that there are to read at most.
@@ -111,14 +116,15 @@ impl Scanner {
 
     /// Bytes of entries that were read.
     pub fn bytes_done(&self) -> u64 {
-        self.scan.extents.iter().map(Extent::bytes).sum()
+        let begun = self.reader.as_ref().map_or(0, |reader| reader.offset() - HEADER_BYTES);
+        self.scan.extents.iter().map(Extent::bytes).sum::<u64>() + begun
     }
 
-    /// Reads one segment more. True at the end.
+    /// Reads up to `budget` entries more, all of one segment. True at the end.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn step(&mut self) -> Result<bool, OpenError> {
+    pub fn step(&mut self, budget: usize) -> Result<bool, OpenError> {
         let index = self.scan.extents.len();
         let Some(header) = self.found.get(index).and_then(Found::in_use) else {
             if self.claims_behind(index, 0)?.is_some() {
@@ -126,12 +132,18 @@ impl Scanner {
             }
             return self.finish().map(|()| true);
         };
-        let stop = self.read(index, header)?;
-        let end = stop.as_ref().map_or_else(|| self.limit(index), |stop| Some(stop.reader.position()));
-        let extent = Extent { header, file_bytes: self.found[index].file_bytes, end: end.expect("limit or stop") };
-        self.scan.extents.push(extent);
-        let Some(Stop { reader, damage }) = stop else { return Ok(false) };
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => self.open(index, header)?,
+        };
+        let stop = self.read(index, &mut reader, budget)?;
         let (offset, position) = (reader.offset(), reader.position());
+        if matches!(stop, Stop::Budget) {
+            self.reader = Some(reader);
+            return Ok(false);
+        }
+        self.scan.extents.push(Extent { header, file_bytes: self.found[index].file_bytes, end: position });
+        let Stop::Damage(damage) = stop else { return Ok(false) };
         let here = &self.found[index];
         let rest = if here.is_zero_from(self.disk.as_ref(), offset)? {
             Vec::new()
@@ -154,7 +166,7 @@ impl Scanner {
         Some(self.found.get(index + 1)?.in_use()?.previous_end)
     }
 
-    fn read(&mut self, index: usize, header: Header) -> Result<Option<Stop>, OpenError> {
+    fn open(&self, index: usize, header: Header) -> Result<EntryReader, OpenError> {
         let limit = self.limit(index);
         let found = &self.found[index];
         let room = found.file_bytes.saturating_sub(HEADER_BYTES);
@@ -165,19 +177,22 @@ impl Scanner {
         }
         let file = self.disk.open(&found.path).at(&found.path)?;
         let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));
-        let mut reader = EntryReader::new(file, HEADER_BYTES, header.base, end_offset).at(&found.path)?;
-        while limit != Some(reader.position()) {
-            let damage = match reader.next_entry().at(&found.path)? {
-                Decoded::Entry(entry) => {
-                    self.scan.count(&entry);
-                    continue;
-                }
-                Decoded::Bad(damage) => damage,
-                Decoded::Nothing | Decoded::Needs(_) => Damage::Zeros,
-            };
-            return Ok(Some(Stop { reader, damage }));
+        EntryReader::new(file, HEADER_BYTES, header.base, end_offset).at(&found.path)
+    }
+
+    fn read(&mut self, index: usize, reader: &mut EntryReader, budget: usize) -> Result<Stop, OpenError> {
+        let limit = self.limit(index);
+        for _ in 0..budget {
+            if limit == Some(reader.position()) {
+                return Ok(Stop::Limit);
+            }
+            match reader.next_entry().at(&self.found[index].path)? {
+                Decoded::Entry(entry) => self.scan.count(&entry),
+                Decoded::Bad(damage) => return Ok(Stop::Damage(damage)),
+                Decoded::Nothing | Decoded::Needs(_) => return Ok(Stop::Damage(Damage::Zeros)),
+            }
         }
-        Ok(None)
+        Ok(Stop::Budget)
     }
 
     /// The first segment from `index` on that claims that something behind `position` was synced.
@@ -230,12 +245,13 @@ impl Scanner {
 impl Scan {
     fn count(&mut self, entry: &Entry<'_>) {
         let (begin, entries) = self.incomplete.take().unwrap_or((entry.position, 0));
+        self.synced = self.synced.max(entry.synced.unwrap_or(0));
         if entry.more {
             self.incomplete = Some((begin, entries + 1));
-        } else {
-            self.entries += entries + 1;
+            return;
         }
-        self.synced = self.synced.max(entry.synced.unwrap_or(0));
+        self.entries += entries + 1;
+        // An append is of one partition.
         self.last_of.insert(entry.partition, entry.position);
     }
 }

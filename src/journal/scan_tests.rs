@@ -61,7 +61,8 @@ impl Journal {
 
     fn open(disk: MemoryDisk) -> (Journal, String) {
         let (replay, names) = replay(&disk).expect("it opens");
-        let stream = Stream::open(replay, SETTINGS).expect("it opens");
+        let mut stream = Stream::open(&replay, SETTINGS).expect("it opens");
+        stream.replayed(replay);
         let mut journal = Journal { disk, stream };
         journal.jobs();
         (journal, names)

@@ -10,7 +10,7 @@ use super::coverage::Coverage;
 use super::disk::{ASIDE, Disk, DiskFile, join};
 use super::failure::{At, OpenError};
 use super::job::{self, Done, Job, JobDone};
-use super::replay::{Outcome, Replay};
+use super::replay::{Checked, Outcome, Replay};
 use super::scan::Extent;
 use super::segment::{DEFAULT_SEGMENT_BYTES, HEADER_BYTES, SegmentId};
 use super::snapshot::SnapshotId;
@@ -57,6 +57,8 @@ pub struct Stream {
     /// First position of each segment in use.
     bases: BTreeMap<SegmentId, u64>,
     coverage: Coverage,
+    /// Whether `coverage` has all that is needed: not while a replay still reads the log.
+    is_replayed: bool,
     taking: Option<Taking>,
     /// Size of each partition's snapshot.
     snapshot_bytes: BTreeMap<i32, u64>,
@@ -69,54 +71,73 @@ pub struct Stream {
 const SNAPSHOT_RETRY_MS: u64 = 10_000;
 
 impl Stream {
-    /// Goes on where a finished replay ended: removes what does not count, and makes the first segment if there is none.
+    /// Goes on where the log ends that a replay has checked: removes what does not count, and makes the first segment if there
+    /// is none. The replay may go on meanwhile: nothing that it reads is changed, and until [`Stream::replayed`] nothing of the
+    /// log is removed and no snapshot is due.
     ///
     /// # Errors
     /// [`OpenError::Io`].
     ///
     /// # Panics
-    /// If the replay is not done, or a segment's size is not made of blocks.
-    pub fn open(replay: Replay, settings: StreamSettings) -> Result<Self, OpenError> {
+    /// If the replay has not checked the log, or a segment's size is not made of blocks.
+    pub fn open(replay: &Replay, settings: StreamSettings) -> Result<Self, OpenError> {
         let blocks = settings.segment_bytes / BLOCK_BYTES as u64;
         assert!(
             settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) && blocks >= 2,
             "a segment is made of blocks"
         );
-        let outcome = replay.into_outcome();
-        let prepared = outcome.scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
+        let checked = replay.checked();
+        let scan = checked.scan;
+        let prepared = scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
         let prepared = prepared.map(|(id, _)| id);
-        remove_what_does_not_count(&outcome, prepared)?;
-        write_again(&outcome)?;
+        remove_what_does_not_count(&checked, prepared)?;
+        write_again(&checked)?;
 
         let direct = settings.mode == Durability::Fsync;
         let mut files = BTreeMap::new();
-        let position = outcome.scan.end.max(outcome.complete_at);
-        let last = outcome.scan.extents.last();
-        let goes_on = last.filter(|_| outcome.scan.cut.is_none() && position == outcome.scan.end);
+        let position = scan.end.max(checked.complete_at);
+        let last = scan.extents.last();
+        let goes_on = last.filter(|_| scan.cut.is_none() && position == scan.end);
         let active = match goes_on {
-            Some(extent) => Some(open_active(&outcome, *extent, direct, &mut files)?),
+            Some(extent) => Some(open_active(&checked, *extent, direct, &mut files)?),
             None => None,
         };
         let next_segment = last.map_or(SegmentId(1), |extent| extent.header.id.next());
-        let start = Start { position, previous_end: outcome.scan.end, active, next_segment };
-        let mut writer = Writer::new(outcome.stream, settings.mode, settings.segment_bytes, start);
+        let start = Start { position, previous_end: scan.end, active, next_segment };
+        let mut writer = Writer::new(checked.stream, settings.mode, settings.segment_bytes, start);
         writer.make_room(settings.room_bytes);
         let mut stream = Stream {
             settings,
             writer,
             files,
-            bases: outcome.scan.extents.iter().map(|extent| (extent.header.id, extent.header.base)).collect(),
-            coverage: outcome.coverage,
+            bases: scan.extents.iter().map(|extent| (extent.header.id, extent.header.base)).collect(),
+            coverage: Coverage::default(),
+            is_replayed: false,
             taking: None,
-            snapshot_bytes: outcome.snapshot_bytes,
+            snapshot_bytes: checked.snapshot_bytes.clone(),
             snapshot_retry_at_ms: 0,
             is_removing: false,
             jobs: VecDeque::new(),
-            folder: outcome.folder,
-            stream: outcome.stream,
+            folder: checked.folder.to_owned(),
+            stream: checked.stream,
         };
-        stream.prepare_first(outcome.disk.as_ref(), prepared)?;
+        stream.prepare_first(checked.disk, prepared)?;
         Ok(stream)
+    }
+
+    /// The replay that this was opened with is done: it is known what of the log is needed.
+    ///
+    /// # Panics
+    /// If the replay is not done.
+    pub fn replayed(&mut self, replay: Replay) {
+        let Outcome { needed, superseded } = replay.into_outcome();
+        needed.into_iter().for_each(|(partition, position)| self.coverage.found(partition, position));
+        self.is_replayed = true;
+        // Not before the newer ones have proved whole.
+        if !superseded.is_empty() {
+            self.jobs.push_back(Job::remove_snapshots(&self.folder, superseded));
+        }
+        self.remove_covered();
     }
 
     /// Bytes of the log that a start would read.
@@ -152,6 +173,9 @@ impl Stream {
 
     /// Segments of which no entry is needed any more go, but never the one that is written.
     fn remove_covered(&mut self) {
+        if !self.is_replayed {
+            return;
+        }
         let floor = self.coverage.oldest().map_or(self.writer.written_position().0, |(_, position)| position);
         let covered = self.bases.values().skip(1).take_while(|next_base| **next_base <= floor).count();
         let Some(keep) = self.bases.keys().nth(covered).copied().filter(|_| covered > 0 && !self.is_removing) else {
@@ -297,7 +321,7 @@ impl Store for Stream {
     }
 
     fn snapshot_due(&self, now: Now) -> Option<i32> {
-        let waits = self.taking.is_some() || now.monotonic_ms < self.snapshot_retry_at_ms;
+        let waits = !self.is_replayed || self.taking.is_some() || now.monotonic_ms < self.snapshot_retry_at_ms;
         let log_bytes = self.log_bytes();
         if waits || self.writer.state() == StoreState::Fenced || log_bytes <= self.settings.snapshot_after_bytes {
             return None;
@@ -345,13 +369,11 @@ impl Store for Stream {
     }
 }
 
-fn remove_what_does_not_count(outcome: &Outcome, prepared: Option<SegmentId>) -> Result<(), OpenError> {
-    let (disk, folder) = (outcome.disk.as_ref(), &outcome.folder);
-    let behind = outcome.scan.behind.iter().rev().filter(|id| prepared != Some(**id)).map(|id| id.file_name());
-    let superseded = outcome.superseded.iter().map(|id| id.file_name());
+fn remove_what_does_not_count(checked: &Checked<'_>, prepared: Option<SegmentId>) -> Result<(), OpenError> {
+    let Checked { disk, folder, scan, .. } = checked;
+    let behind = scan.behind.iter().rev().filter(|id| prepared != Some(**id)).map(|id| id.file_name());
     let aside = disk.list(folder).at(folder)?.into_iter().filter(|name| name.ends_with(ASIDE));
-    let names: Vec<_> = behind.chain(superseded).chain(aside).collect();
-    for name in names {
+    for name in behind.chain(aside) {
         let path = join(folder, &name);
         disk.remove(&path).at(&path)?;
         disk.sync_folder(folder).at(folder)?;
@@ -361,12 +383,13 @@ fn remove_what_does_not_count(outcome: &Outcome, prepared: Option<SegmentId>) ->
 
 /// What a killed process wrote may be in memory only, and was read as if it were on disk. A sync alone would not do: if one
 /// has failed before, the system takes what it could not write for written. So what may not be synced is written again.
-fn write_again(outcome: &Outcome) -> Result<(), OpenError> {
-    for extent in &outcome.scan.extents {
-        let path = join(&outcome.folder, &extent.header.id.file_name());
-        let file = outcome.disk.open_for_writing(&path, false).at(&path)?;
+fn write_again(checked: &Checked<'_>) -> Result<(), OpenError> {
+    let Checked { disk, folder, scan, .. } = checked;
+    for extent in &scan.extents {
+        let path = join(folder, &extent.header.id.file_name());
+        let file = disk.open_for_writing(&path, false).at(&path)?;
         let end = extent.header.offset_of(extent.end);
-        let mut offset = extent.header.offset_of(outcome.scan.synced.clamp(extent.header.base, extent.end));
+        let mut offset = extent.header.offset_of(scan.synced.clamp(extent.header.base, extent.end));
         if offset == HEADER_BYTES {
             offset = 0;
         }
@@ -383,16 +406,16 @@ fn write_again(outcome: &Outcome) -> Result<(), OpenError> {
 }
 
 fn open_active(
-    outcome: &Outcome,
+    checked: &Checked<'_>,
     extent: Extent,
     direct: bool,
     files: &mut BTreeMap<SegmentId, Box<dyn DiskFile>>,
 ) -> Result<ActiveStart, OpenError> {
-    let path = join(&outcome.folder, &extent.header.id.file_name());
+    let path = join(checked.folder, &extent.header.id.file_name());
     let offset = extent.header.offset_of(extent.end);
     let mut tail = vec![0; (offset % BLOCK_BYTES as u64) as usize];
-    outcome.disk.open(&path).and_then(|file| file.read_at(offset - tail.len() as u64, &mut tail)).at(&path)?;
-    files.insert(extent.header.id, outcome.disk.open_for_writing(&path, direct).at(&path)?);
+    checked.disk.open(&path).and_then(|file| file.read_at(offset - tail.len() as u64, &mut tail)).at(&path)?;
+    files.insert(extent.header.id, checked.disk.open_for_writing(&path, direct).at(&path)?);
     let whole_blocks = (extent.file_bytes - HEADER_BYTES) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
     Ok(ActiveStart { header: extent.header, file_bytes: HEADER_BYTES + whole_blocks, tail })
 }

@@ -1,7 +1,8 @@
 //! A stream on a disk that fails: whatever happens, and whatever part of the unsynced writes survives, what was reported
-//! durable is there afterwards, in order, whole appends only, and nothing else.
+//! durable is there afterwards, in order, whole appends only, and nothing else. What a former life has left is read while the
+//! first partitions take appends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use super::super::JournalPosition;
 use super::super::block::BLOCK_BYTES;
-use super::super::disk::Disk;
+use super::super::disk::{self, Disk};
 use super::super::entry::EntryWriter;
 use super::super::failure::OpenError;
 use super::super::job::Job;
@@ -56,23 +57,48 @@ fn apply(state: &mut State, partition: i32, records: &Records) {
     }
 }
 
-fn replay(disk: &MemoryDisk) -> Result<(Replay, State), OpenError> {
-    let mut replay = Replay::new(Arc::new(disk.clone()), "s", STREAM, 0..PARTITIONS)?;
-    let (mut state, mut loaded) = (State::new(), Vec::new());
-    let mut take = |replayed: Replayed<'_>| match replayed {
-        Replayed::Entry(entry) => {
-            assert!(!loaded.contains(&entry.partition), "partition {} was said to be loaded", entry.partition);
-            let value = entry.value.map(<[u8]>::to_vec);
-            apply(&mut state, entry.partition, &vec![(entry.key[0], value)]);
+/// A journal that is read.
+struct Start {
+    replay: Replay,
+    state: State,
+    loaded: BTreeSet<i32>,
+}
+
+impl Start {
+    fn new(disk: &MemoryDisk) -> Result<Start, OpenError> {
+        let replay = Replay::new(Arc::new(disk.clone()), "s", STREAM, 0..PARTITIONS)?;
+        Ok(Start { replay, state: State::new(), loaded: BTreeSet::new() })
+    }
+
+    fn step(&mut self, budget: usize) -> Result<bool, OpenError> {
+        let Start { replay, state, loaded } = self;
+        let reads_on = replay.step(budget, &mut |replayed: Replayed<'_>| match replayed {
+            Replayed::Entry(entry) => {
+                assert!(!loaded.contains(&entry.partition), "partition {} was said to be loaded", entry.partition);
+                let value = entry.value.map(<[u8]>::to_vec);
+                apply(state, entry.partition, &vec![(entry.key[0], value)]);
+            }
+            Replayed::Loaded(partition) => assert!(loaded.insert(partition), "it was said before"),
+        })?;
+        let said: Vec<_> = (0..PARTITIONS).filter(|partition| replay.is_loaded(*partition)).collect();
+        assert!(loaded.iter().eq(&said));
+        if !reads_on {
+            assert_eq!(loaded.len(), PARTITIONS as usize);
+            let progress = replay.progress();
+            assert_eq!(progress.bytes_done, progress.bytes_total);
         }
-        Replayed::Loaded(partition) => loaded.push(partition),
-    };
-    while replay.step(7, &mut take)? {}
-    loaded.sort_unstable();
-    assert_eq!(loaded, (0..PARTITIONS).collect::<Vec<_>>());
-    let progress = replay.progress();
-    assert_eq!(progress.bytes_done, progress.bytes_total);
-    Ok((replay, state))
+        Ok(reads_on)
+    }
+}
+
+fn replay(disk: &MemoryDisk) -> Result<State, OpenError> {
+    let mut start = Start::new(disk)?;
+    while start.step(7)? {}
+    Ok(start.state)
+}
+
+fn of_partition(state: &State, partition: i32) -> impl Iterator<Item = (&(i32, u8), &Vec<u8>)> {
+    state.range((partition, 0)..=(partition, u8::MAX))
 }
 
 /// The owner of a stream: a core, its ring and its helper, all at a random pace.
@@ -80,6 +106,8 @@ struct Owner {
     random: SmallRng,
     disk: MemoryDisk,
     stream: Stream,
+    /// Until all is read.
+    start: Option<Start>,
     now: Now,
     appends: Vec<Append>,
     /// Appends that failed last; a start may find them until the journal is open again.
@@ -97,12 +125,17 @@ struct Owner {
 
 impl Owner {
     fn open(seed: u64, disk: MemoryDisk, settings: StreamSettings, snapshots: bool) -> Result<Owner, OpenError> {
-        let (replay, state) = replay(&disk)?;
-        let stream = Stream::open(replay, settings)?;
+        let state = replay(&disk)?;
+        let mut start = Start::new(&disk)?;
+        while !start.replay.is_checked() {
+            start.step(5)?;
+        }
+        let stream = Stream::open(&start.replay, settings)?;
         Ok(Owner {
             random: SmallRng::seed_from_u64(seed),
             disk,
             stream,
+            start: Some(start),
             now: Now::default(),
             appends: Vec::new(),
             failed: Vec::new(),
@@ -117,6 +150,7 @@ impl Owner {
 
     fn turn(&mut self) {
         self.now.monotonic_ms += self.random.random_range(0..200);
+        self.read_on();
         match self.random.random_range(0..10) {
             0..4 => self.append(),
             4..7 => self.write(),
@@ -125,8 +159,27 @@ impl Owner {
         }
     }
 
+    /// A partition that is said to be loaded has what it had; nobody else has read what was appended since.
+    fn read_on(&mut self) {
+        let Some(start) = &mut self.start else { return };
+        if self.random.random_ratio(1, 3) {
+            return;
+        }
+        let loaded_before = start.loaded.clone();
+        let reads_on = start.step(self.random.random_range(1..6)).expect("it was read before");
+        for partition in start.loaded.difference(&loaded_before) {
+            assert!(of_partition(&start.state, *partition).eq(of_partition(&self.before, *partition)));
+        }
+        if !reads_on {
+            self.stream.replayed(self.start.take().expect("it was read").replay);
+        }
+    }
+
     fn append(&mut self) {
         let partition = self.random.random_range(0..PARTITIONS);
+        if self.start.as_ref().is_some_and(|start| !start.loaded.contains(&partition)) {
+            return;
+        }
         let records: Records = (0..self.random.random_range(1..4))
             .map(|_| {
                 // Of few lengths, so that what was cut off would fit into what comes after it.
@@ -190,6 +243,7 @@ impl Owner {
                 self.to_give = None;
             }
         } else if let Some(partition) = self.stream.snapshot_due(self.now).filter(|_| self.snapshots) {
+            assert!(self.start.is_none(), "no snapshot while the log is read");
             self.stream.begin_snapshot(partition, 1);
             let keys = self.state.keys().filter(|(of, _)| *of == partition).map(|(_, key)| *key).collect();
             self.to_give = Some((partition, keys));
@@ -253,7 +307,7 @@ fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
         let promised =
             if power_fails && mode != Durability::Fsync { JournalPosition::default() } else { owner.stream.durable() };
         let image = after(&disk);
-        let (_, found) = replay(&image).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
+        let found = replay(&image).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
         let survived = owner.survived(&found, promised);
         assert!(
             survived.is_some(),
@@ -282,4 +336,162 @@ proptest! {
     fn without_sync_a_power_failure_leaves_a_prefix(seed in 0..u64::MAX / 2) {
         lives(seed, Durability::Os, true, false);
     }
+}
+
+/// A stream that is opened, and what does its writes and jobs.
+struct Simple {
+    disk: MemoryDisk,
+    stream: Stream,
+}
+
+impl Simple {
+    fn open(disk: &MemoryDisk) -> (Simple, Start) {
+        let mut start = Start::new(disk).expect("it opens");
+        while !start.replay.is_checked() {
+            assert!(start.step(1).expect("it is whole"));
+        }
+        let stream = Stream::open(&start.replay, settings(Durability::Fsync)).expect("it opens");
+        (Simple { disk: disk.clone(), stream }, start)
+    }
+
+    fn opened(disk: &MemoryDisk) -> Simple {
+        let (mut simple, mut start) = Simple::open(disk);
+        while start.step(100).expect("it is whole") {}
+        simple.stream.replayed(start.replay);
+        simple.settle();
+        simple
+    }
+
+    fn append(&mut self, partition: i32, key: u8, value: &[u8]) {
+        self.stream.append(partition, 1, &Listed(vec![(key, Some(value.to_vec()))])).expect("room");
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let now = Now::default();
+        loop {
+            let job = self.stream.poll_job(now);
+            let is_idle = job.is_none();
+            if let Some(job) = job {
+                self.stream.job_done(job.run(&self.disk), now);
+            }
+            let Some(write) = self.stream.poll_write(now) else {
+                if is_idle {
+                    return;
+                }
+                continue;
+            };
+            self.disk.write(write.file, write.offset, &write.data).expect("a write");
+            self.disk.sync(write.file).expect("a sync");
+            self.stream.written(write.token, Ok(()), now);
+        }
+    }
+
+    /// A snapshot of a partition that has one key.
+    fn snapshot(&mut self, partition: i32, key: u8, value: &[u8]) {
+        self.stream.begin_snapshot(partition, 1);
+        self.stream.snapshot_records(&Listed(vec![(key, Some(value.to_vec()))]));
+        self.stream.complete_snapshot();
+        self.settle();
+    }
+}
+
+fn segments(disk: &MemoryDisk) -> usize {
+    disk.paths().iter().filter(|path| path.contains("segment-")).count()
+}
+
+/// Partition 0 has a snapshot and nothing behind it, 1 a snapshot and a tail, 2 a tail alone.
+fn filled() -> MemoryDisk {
+    let disk = fresh();
+    let mut life = Simple::opened(&disk);
+    life.append(1, 1, b"covered");
+    life.append(0, 0, b"in a snapshot");
+    life.snapshot(1, 1, b"covered");
+    life.snapshot(0, 0, b"in a snapshot");
+    for number in 0..12 {
+        life.append(2, 2, &[number; 3_000]);
+        life.append(1, 1, &[number; 600]);
+    }
+    life.append(2, 2, b"last");
+    disk.killed()
+}
+
+#[test]
+fn a_partition_without_a_tail_is_loaded_first_and_nothing_before_the_log_is_checked() {
+    let disk = filled();
+    let mut start = Start::new(&disk).expect("it opens");
+    let (mut order, mut entries) = (Vec::new(), 0);
+    loop {
+        let before = start.loaded.clone();
+        let reads_on = start.step(1).expect("it is whole");
+        order.extend(start.loaded.difference(&before).map(|partition| (*partition, start.replay.progress().entries)));
+        assert!(start.replay.is_checked() || order.is_empty());
+        entries = start.replay.progress().entries;
+        if !reads_on {
+            break;
+        }
+    }
+    // Its one record; then the other snapshot and the log.
+    assert_eq!(order, [(0, 1), (1, entries - 1), (2, entries)]);
+}
+
+#[test]
+fn what_is_appended_while_the_log_is_read_is_there_afterwards_and_holds_the_log() {
+    let disk = filled();
+    let (mut life, mut start) = Simple::open(&disk);
+    let segments_before = segments(&disk);
+    while !start.loaded.contains(&0) {
+        assert!(start.step(1).expect("it is whole"));
+    }
+    // More than what is kept of the log, over some segments, between the steps.
+    let mut number = 0;
+    loop {
+        number += 1;
+        life.append(0, number, &[number; 2_000]);
+        assert_eq!(life.stream.snapshot_due(Now::default()), None);
+        assert_eq!(start.state.get(&(0, number)), None, "what was appended since is not read");
+        if !start.step(1).expect("it is whole") {
+            break;
+        }
+    }
+    assert!(number > 24 && segments(&disk) > segments_before, "nothing goes before all is read");
+    let mut expected = start.state.clone();
+    expected.extend((1..=number).map(|number| ((0, number), vec![number; 2_000])));
+    assert_eq!(replay(&disk.killed()).expect("a crash before the end"), expected);
+
+    life.stream.replayed(start.replay);
+    life.settle();
+    assert_eq!(replay(&disk.killed()).expect("a crash after the end"), expected);
+    // The oldest entries that are needed are those that the replay has found, not those that came meanwhile.
+    let due = [life.stream.snapshot_due(Now::default()), None];
+    assert_eq!(due[0], Some(2));
+    life.snapshot(2, 2, b"last");
+    let last_of_1 = expected[&(1, 1)].clone();
+    assert_eq!(life.stream.snapshot_due(Now::default()), Some(1));
+    life.snapshot(1, 1, &last_of_1);
+    assert!(segments(&disk) < segments_before + number as usize / 8, "{} segments are left", segments(&disk));
+    assert_eq!(replay(&disk.killed()).expect("without the log's begin"), expected);
+}
+
+#[test]
+fn a_superseded_snapshot_goes_when_the_newer_one_was_read() {
+    let disk = fresh();
+    let mut life = Simple::opened(&disk);
+    life.append(0, 0, b"old");
+    life.snapshot(0, 0, b"old");
+    let name = disk.paths().into_iter().find(|path| path.contains("snapshot-")).expect("a snapshot");
+    let old = disk::read(&disk, &name).expect("it reads");
+    life.append(0, 0, b"new");
+    life.snapshot(0, 0, b"new");
+    disk.create(&name).and_then(|file| file.write_at(0, &old)).expect("it is there again");
+    let (mut life, mut start) = Simple::open(&disk.killed());
+    let is_there = |life: &Simple| life.disk.paths().contains(&name);
+    while start.step(1).expect("it is whole") {
+        life.settle();
+        assert!(is_there(&life));
+    }
+    life.stream.replayed(start.replay);
+    life.settle();
+    assert!(!is_there(&life));
+    assert_eq!(start.state[&(0, 0)], b"new");
 }

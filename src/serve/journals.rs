@@ -19,7 +19,7 @@ use crate::journal::stream::StreamSettings;
 use crate::leadership::assign::leader_of;
 use crate::leadership::pin;
 use crate::limits::JOURNAL_WRITE_MAX_BYTES;
-use crate::shard::{Journal, Mail, RunJob};
+use crate::shard::{ENTRIES_PER_STEP, Journal, Mail, RunJob};
 
 /// The rule by which partitions are placed; it is leadership's. A journal placed by another is re-distributed.
 const PLACEMENT: &str = "in turn";
@@ -99,6 +99,6 @@ impl CoreJournal {
             let mailboxes = mailboxes.clone();
             worker.submit(job, Box::new(move |done| mailboxes.send(core, Mail::JobDone(done))));
         };
-        (Journal::load(replay, settings), Box::new(run))
+        (Journal::load(replay, settings, ENTRIES_PER_STEP), Box::new(run))
     }
 }

@@ -6,6 +6,7 @@ mod control_port;
 mod dispatch;
 mod fetches;
 mod journal;
+mod loading;
 pub mod mailbox;
 mod persist;
 pub mod service;
@@ -19,6 +20,7 @@ pub use self::control_port::{Mail, Owner};
 use self::dispatch::JudgedCommit;
 use self::fetches::WaitingFetches;
 pub use self::journal::{Journal, RunJob};
+pub use self::loading::ENTRIES_PER_STEP;
 use self::mailbox::Mailboxes;
 use self::persist::Persistence;
 use self::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict, WriteFailure};
@@ -167,10 +169,10 @@ impl Shard {
         (&mut self.groups, self.views.catalogue(guard), &*self.authorizer)
     }
 
-    /// The offsets partition of a group, if this core coordinates it.
+    /// The offsets partition of a group, if this core coordinates it and has loaded it.
     fn group_partition(&self, group_id: &str) -> Result<i32, ErrorCode> {
         let led = self.table().offsets_partition_led_by(self.node(), group_id).ok_or(ErrorCode::NOT_COORDINATOR)?;
-        if self.is_loading() { Err(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) } else { Ok(led) }
+        self.check_loaded(led).map(|()| led)
     }
 
     fn read_mail(&mut self) {
@@ -253,16 +255,17 @@ impl Service for Shard {
     fn turn(&mut self, now: Now, network: &mut dyn Network) -> std::io::Result<()> {
         self.now = now;
         self.pin();
-        self.load()?;
         self.read_mail();
         self.control.turn(network, &self.metrics);
-        if !self.is_loading() {
+        if self.journal.store().is_some() {
             self.groups.advance(now);
             let _undone = self.persist();
             self.turn_journal(network);
         }
         self.answer_parked(network);
         self.answer_fetches(network);
+        // After all that somebody waits for.
+        self.load(network)?;
         self.publish_metrics();
         // Not across a sleep: what is replaced meanwhile could not be freed.
         self.guard = None;

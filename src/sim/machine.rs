@@ -67,7 +67,7 @@ impl Machine {
         };
         Machine {
             settings: Arc::new(settings),
-            storage: Storage::new(stream),
+            storage: Storage::new(stream, plan.load_step_entries),
             cores: Vec::new(),
             mailboxes: None,
             woken: Arc::default(),
@@ -112,7 +112,7 @@ impl Machine {
                 authorizer: Box::new(AllowAll),
                 metrics: Arc::default(),
             };
-            self.cores.push(Core::new(Shard::new(parts, now)));
+            self.cores.push(Core::new(Shard::new(parts, now), random.fork()));
         }
         Ok(())
     }

@@ -43,6 +43,9 @@ pub(super) struct Plan {
     pub(super) late_turns: u64,
     /// The number of cores changes at a restart.
     pub(super) changes_cores: bool,
+    /// Entries of the journal that a start reads at a time, and how long that takes.
+    pub(super) load_step_entries: usize,
+    pub(super) load_step_us: u64,
 }
 
 /// How often something happens: the mean pause between two.
@@ -100,6 +103,8 @@ impl Plan {
             fatal_writes: *random.pick(&[0, 0, 2, 10]),
             late_turns: *random.pick(&[0, 10, 100]),
             changes_cores: random.chance(100),
+            load_step_entries: *random.pick(&[512, 16, 2]),
+            load_step_us: *random.pick(&[50, 1_000, 10_000]),
             mean,
         }
     }

@@ -1,5 +1,6 @@
 //! One core of the simulated machine: the real shard, driven as `net` drives it, with the model looking on.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -7,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::breaks::Breaks;
 use super::conversation::Conversation;
 use super::model::{Model, Outcome};
+use super::random::Random;
 use crate::clock::Now;
 use crate::shard::Shard;
 use crate::shard::service::{
@@ -30,6 +32,7 @@ pub(super) enum Effect {
 
 pub(super) struct Core {
     shard: Shard,
+    random: Random,
     wires: Wires,
     pub(super) inbox: Vec<Incoming>,
     /// When its next turn is.
@@ -55,14 +58,24 @@ struct Desk<'a> {
     wires: &'a mut Wires,
     model: &'a mut Model,
     breaks: &'a mut Breaks,
+    /// How often it is told yet that the turn has time.
+    time: Cell<u64>,
 }
+
+/// A turn has time for so many things at most.
+const TIME_MAX: u64 = 40;
 
 /// After so many rounds of one turn something goes round in a circle.
 const ROUNDS_MAX: usize = 10_000;
 
 impl Core {
-    pub(super) fn new(shard: Shard) -> Core {
-        Core { shard, wires: Wires::default(), inbox: Vec::new(), turn_at_us: None }
+    pub(super) fn new(shard: Shard, random: Random) -> Core {
+        Core { shard, random, wires: Wires::default(), inbox: Vec::new(), turn_at_us: None }
+    }
+
+    /// Whether it still reads what a former run has left.
+    pub(super) fn is_loading(&self) -> bool {
+        self.shard.is_loading()
     }
 
     /// When the next turn must be at the latest, on the monotonic clock.
@@ -96,7 +109,8 @@ impl Core {
         for round in 0.. {
             assert!(round < ROUNDS_MAX, "a turn does not end");
             self.tell_gone();
-            let mut desk = Desk { wires: &mut self.wires, model, breaks };
+            let time = Cell::new(if self.shard.is_loading() { 0 } else { self.random.below(TIME_MAX) });
+            let mut desk = Desk { wires: &mut self.wires, model, breaks, time };
             self.shard.turn(now, &mut desk)?;
             if !self.go_on(model, breaks) {
                 break;
@@ -215,6 +229,10 @@ impl Network for Desk<'_> {
                 self.wires.effects.push(Effect::Close { connection: id });
             }
         }
+    }
+
+    fn has_time(&self) -> bool {
+        self.time.replace(self.time.get().saturating_sub(1)) > 0
     }
 
     fn write(&mut self, write: FileWrite) {

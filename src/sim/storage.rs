@@ -27,6 +27,8 @@ pub(super) struct Storage {
     pub(super) log: LogFile,
     disk: MemoryDisk,
     settings: StreamSettings,
+    /// That a start reads at a time.
+    entries_per_step: usize,
     /// Work on files that cores have asked for, in order.
     jobs: Jobs,
     lock: Option<Arc<dyn Lock>>,
@@ -55,9 +57,9 @@ pub(super) struct Begun {
 }
 
 impl Storage {
-    pub(super) fn new(settings: StreamSettings) -> Storage {
+    pub(super) fn new(settings: StreamSettings, entries_per_step: usize) -> Storage {
         let (log, disk, jobs) = (LogFile::new(), MemoryDisk::default(), Jobs::default());
-        Storage { log, disk, settings, jobs, lock: None, is_full: false }
+        Storage { log, disk, settings, entries_per_step, jobs, lock: None, is_full: false }
     }
 
     /// Opens the journal: for each core, what `led` says that it leads.
@@ -84,7 +86,7 @@ impl Storage {
         for (core, led) in led.iter().enumerate() {
             let replay = layout.replay(core, led.iter().copied());
             let replay = replay.map_err(|error| format!("the journal of core {core} does not open: {error}"))?;
-            journals.push((Journal::load(replay, self.settings), self.run_job(core)));
+            journals.push((Journal::load(replay, self.settings, self.entries_per_step), self.run_job(core)));
         }
         Ok(journals)
     }

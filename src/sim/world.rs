@@ -305,8 +305,9 @@ impl World {
             self.wake_core(woken);
         }
         if let Some(deadline_ms) = self.machine.cores[core].deadline_ms() {
+            let took_us = if self.machine.cores[core].is_loading() { self.plan.load_step_us } else { 50 };
             // What is due already takes another turn.
-            self.turn_at(core, (deadline_ms * 1_000).max(self.now_us + 50));
+            self.turn_at(core, (deadline_ms * 1_000).max(self.now_us + took_us));
         }
     }
 

@@ -32,20 +32,29 @@ impl Groups {
         Ok(OffsetDeleter { groups: self, key, subscribed })
     }
 
-    /// A topic is gone: so are its offsets in all groups.
+    /// A topic is gone: so are its offsets in all groups. For those that are still loading it must be told once more to
+    /// [`Groups::start_loaded`]: until then not all that they have is there, and a record that deletes it could come too early.
     pub fn topic_deleted(&mut self, topic: &str) {
         let Some(topic) = self.core.names.known_text(topic) else { return };
         for slot in 0..self.bound() {
-            let Some((key, group)) = self.at(slot) else { continue };
-            let partitions: Vec<i32> = group
-                .offsets
-                .keys()
-                .filter(|(name, _)| Rc::ptr_eq(name, &topic))
-                .map(|(_, partition)| partition)
-                .collect();
-            for partition in partitions {
-                self.delete_offset(key, &topic, partition);
+            if let Some((key, _)) = self.at(slot).filter(|(_, group)| !group.is_loading) {
+                self.delete_offsets(key, &topic);
             }
+        }
+    }
+
+    /// A topic was deleted while the group was loading.
+    pub(in crate::group) fn delete_offsets_of(&mut self, key: GroupKey, topic: &str) {
+        if let Some(topic) = self.core.names.known_text(topic) {
+            self.delete_offsets(key, &topic);
+        }
+    }
+
+    fn delete_offsets(&mut self, key: GroupKey, topic: &Rc<str>) {
+        let of_topic = self.group_mut(key).0.offsets.keys().filter(|(name, _)| Rc::ptr_eq(name, topic));
+        let partitions: Vec<i32> = of_topic.map(|(_, partition)| partition).collect();
+        for partition in partitions {
+            self.delete_offset(key, topic, partition);
         }
     }
 

@@ -38,6 +38,10 @@ impl Sweep {
 
 impl Groups {
     pub(in crate::group) fn sweep_some(&mut self, now: Now) {
+        // A newer commit may be still to come.
+        if !self.loading.is_empty() {
+            return;
+        }
         if self.sweep.cursor.is_none() && now.monotonic_ms < self.sweep.next_ms {
             return;
         }

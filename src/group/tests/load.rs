@@ -205,13 +205,79 @@ fn load_partition_by_partition() {
     let (group, offsets) = room.settings.clone();
     room.groups = crate::group::Groups::new(group, offsets, Box::new(CountedIds(99)), room.now);
     let journal = std::mem::take(&mut room.journal);
-    journal.iter().for_each(|record| room.groups.apply(record));
-    room.groups.loaded(|group_id| group_id == "first", room.now);
+    let partition = |record: &Record| i32::from(&**record.group_id() == "second");
+    journal.iter().for_each(|record| room.groups.apply(partition(record), record));
+    assert!(!room.groups.start_loaded(0, &[], room.now));
     room.pass(5_000);
     assert_eq!((room.state("first"), room.state("second")), ("Empty", "Stable"));
-    room.groups.loaded(|group_id| group_id == "second", room.now);
+    assert!(!room.groups.start_loaded(1, &[], room.now));
     room.pass(5_000);
     assert_eq!(room.state("second"), "Empty");
+}
+
+#[test]
+fn load_a_topic_that_goes_meanwhile_is_deleted_from_the_groups_when_they_are_there() {
+    let mut room = Room::new();
+    for group in ["open", "loading"] {
+        room.commit(&client(group), "gone", 0, 5);
+        room.commit(&client(group), "stays", 0, 6);
+    }
+    let (group, offsets) = room.settings.clone();
+    room.groups = crate::group::Groups::new(group, offsets, Box::new(CountedIds(99)), room.now);
+    let journal = std::mem::take(&mut room.journal);
+    let (first, second): (Vec<_>, Vec<_>) = journal.iter().partition(|record| &**record.group_id() == "open");
+    first.iter().for_each(|record| room.groups.apply(0, record));
+    assert!(!room.groups.start_loaded(0, &[], room.now));
+    let (before, last) = second.split_at(second.len() - 1);
+    before.iter().for_each(|record| room.groups.apply(1, record));
+    room.groups.topic_deleted("gone");
+    room.settle();
+    assert_eq!((room.journal.len(), room.offset("open", "gone", 0), room.offset("loading", "gone", 0)), (1, -1, 5));
+    last.iter().for_each(|record| room.groups.apply(1, record));
+    assert!(!room.groups.start_loaded(1, &["gone".into()], room.now));
+    room.settle();
+    let shown = ["open", "loading"].map(|group| [room.offset(group, "gone", 0), room.offset(group, "stays", 0)]);
+    assert_eq!((room.journal.len(), shown), (2, [[-1, 6]; 2]));
+}
+
+#[test]
+fn load_nothing_expires_before_all_is_there() {
+    let mut room = Room::new();
+    room.commit(&client("g"), "t", 0, 5);
+    let (group, offsets) = room.settings.clone();
+    room.groups = crate::group::Groups::new(group, offsets, Box::new(CountedIds(99)), room.now);
+    let journal = std::mem::take(&mut room.journal);
+    journal.iter().for_each(|record| room.groups.apply(0, record));
+    let long_ms = 1_000 * 24 * 3_600_000;
+    room.pass(long_ms);
+    assert_eq!((room.journal.len(), room.offset("g", "t", 0)), (0, 5));
+    assert!(!room.groups.start_loaded(0, &[], room.now));
+    room.pass(0);
+    assert_eq!(room.offset("g", "t", 0), -1);
+}
+
+#[test]
+#[should_panic(expected = "in use")]
+fn load_what_is_in_use_is_not_overwritten() {
+    let mut room = Room::new();
+    room.commit(&client("g"), "t", 0, 5);
+    room.restart();
+    let record = room.journal[0].clone();
+    room.groups.apply(0, &record);
+}
+
+#[test]
+fn load_many_groups_are_started_in_bounded_pieces() {
+    let mut room = Room::new();
+    for group in 0..1_000 {
+        room.commit(&client(&format!("g-{group}")), "t", 0, 5);
+    }
+    let (group, offsets) = room.settings.clone();
+    room.groups = crate::group::Groups::new(group, offsets, Box::new(CountedIds(99)), room.now);
+    let journal = std::mem::take(&mut room.journal);
+    journal.iter().for_each(|record| room.groups.apply(0, record));
+    let pieces = std::iter::from_fn(|| room.groups.start_loaded(0, &[], room.now).then_some(())).count();
+    assert_eq!(pieces, 1_000 / 256);
 }
 
 #[test]

@@ -161,9 +161,9 @@ impl Room {
         self.restarts += 1;
         self.groups = Groups::new(group, offsets, Box::new(CountedIds(self.restarts << 32)), self.now);
         for record in &self.journal {
-            self.groups.apply(record);
+            self.groups.apply(0, record);
         }
-        self.groups.loaded(|_| true, self.now);
+        while self.groups.start_loaded(0, &[], self.now) {}
         self.answers.clear();
         self.settle();
     }

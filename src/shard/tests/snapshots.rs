@@ -61,7 +61,7 @@ impl Life {
         let replay = Replay::new(Arc::new(disk.clone()), "s", 1, [])?;
         let submitted = jobs.clone();
         let run_job = Box::new(move |job| submitted.borrow_mut().push_back(job));
-        let mut journal = Some((Journal::load(replay, SETTINGS), run_job as RunJob));
+        let mut journal = Some((Journal::load(replay, SETTINGS, 8), run_job as RunJob));
         let topics = vec![DeclaredTopic { name: "t".into(), partitions: Some(PARTITIONS) }];
         let settings = Settings { topics, ..Settings::default() };
         let world = World::with_journals(1, settings, &[], &mut |_| journal.take().expect("one core"));
