@@ -420,18 +420,15 @@ fn filled() -> MemoryDisk {
 fn a_partition_without_a_tail_is_loaded_first_and_nothing_before_the_log_is_checked() {
     let disk = filled();
     let mut start = Start::new(&disk).expect("it opens");
-    let (mut order, mut entries) = (Vec::new(), 0);
-    loop {
+    let (mut order, mut reads_on) = (Vec::new(), true);
+    while reads_on {
         let before = start.loaded.clone();
-        let reads_on = start.step(1).expect("it is whole");
+        reads_on = start.step(1).expect("it is whole");
         order.extend(start.loaded.difference(&before).map(|partition| (*partition, start.replay.progress().entries)));
         assert!(start.replay.is_checked() || order.is_empty());
-        entries = start.replay.progress().entries;
-        if !reads_on {
-            break;
-        }
     }
     // Its one record; then the other snapshot and the log.
+    let entries = start.replay.progress().entries;
     assert_eq!(order, [(0, 1), (1, entries - 1), (2, entries)]);
 }
 

@@ -57,8 +57,8 @@ pub(super) struct Model {
     cluster: Cluster,
     /// Parked requests by when they must be answered: deadline, connection, place.
     deadlines: BTreeSet<(u64, u64, Place)>,
-    /// Cores that may still read what a former run has left, a bit each.
-    loading: u64,
+    /// Groups for which their coordinator has spoken since the start: it no longer reads what a former run has left of them.
+    loaded: BTreeSet<String>,
     next_id: u64,
     /// Groups without members or offsets may have gone.
     are_groups_swept: bool,
@@ -112,7 +112,7 @@ impl Model {
             groups: BTreeMap::new(),
             cluster: Cluster::default(),
             deadlines: BTreeSet::new(),
-            loading: 0,
+            loaded: BTreeSet::new(),
             next_id: 1,
             are_groups_swept: false,
             faults: Vec::new(),
@@ -296,7 +296,7 @@ impl Model {
         self.trace.note(self.now, || format!("crash, {}", if keeps { "what was promised stays" } else { "groups go" }));
         self.links.clear();
         self.deadlines.clear();
-        self.loading = u64::MAX;
+        self.loaded.clear();
         let now_ms = self.now.monotonic_ms;
         self.groups.values_mut().for_each(|group| group.crashed(keeps, now_ms));
         self.cluster.crashed();

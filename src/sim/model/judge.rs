@@ -87,9 +87,13 @@ impl Model {
 
     /// The coordinator of a group answers for it, and nobody else.
     fn check_route(&mut self, group_id: &str, error: ErrorCode) -> Result<(), String> {
-        let is_loading = matches!(error, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR);
-        if !is_loading && !BEFORE_THE_GROUP.contains(&error) {
-            self.loading &= !(1 << self.core);
+        match error {
+            ErrorCode::COORDINATOR_LOAD_IN_PROGRESS if self.loaded.contains(group_id) => {
+                return Err(format!("{group_id:?} was loaded, and is said to be loading"));
+            }
+            ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::NOT_COORDINATOR => {}
+            _ if BEFORE_THE_GROUP.contains(&error) || self.loaded.contains(group_id) => {}
+            _ => drop(self.loaded.insert(group_id.into())),
         }
         let Some(owner) = self.owner(group_id) else { return Ok(()) };
         let (core, is_owner) = (self.core, owner == self.core);
@@ -138,10 +142,11 @@ impl Model {
 
     fn judge_sync(&mut self, speaker: &Speaker, was_parked: bool, response: &SyncGroupResponse<'_>) -> Judged {
         let error = ErrorCode(response.error_code);
-        let was_loading = self.loading;
+        let was_loaded = self.loaded.contains(&speaker.group_id);
         self.check_route(&speaker.group_id, error)?;
-        if error == ErrorCode::REBALANCE_IN_PROGRESS {
-            self.loading = was_loading;
+        // So is answered what comes while the group is loading.
+        if error == ErrorCode::REBALANCE_IN_PROGRESS && !was_loaded {
+            self.loaded.remove(&speaker.group_id);
         }
         if !error.is_none() {
             return Ok(NOTHING);
@@ -163,7 +168,7 @@ impl Model {
     fn judge_heartbeat(&mut self, speaker: &Speaker, response: &HeartbeatResponse) -> Judged {
         let error = ErrorCode(response.error_code);
         // Kafka's coordinator says to every heartbeat that all is well while it loads.
-        if error.is_none() && self.loading >> self.core & 1 == 1 {
+        if error.is_none() && !self.loaded.contains(&speaker.group_id) {
             return Ok(NOTHING);
         }
         self.check_route(&speaker.group_id, error)?;
