@@ -4,6 +4,7 @@ mod data_plane;
 mod durability;
 mod find_coordinator;
 mod hostile;
+mod loading;
 mod metadata;
 mod snapshots;
 mod topics;
