@@ -26,7 +26,7 @@ pub const TURN_BUDGET_US: u64 = 500;
 pub const RECEIVE_BUDGET_US: u64 = 1_000;
 
 /// So many completions are taken between two looks at the clock.
-pub const COMPLETIONS_BETWEEN_LOOKS: usize = 32;
+pub const COMPLETIONS_BETWEEN_LOOKS: usize = 8;
 
 /// The most that is handed to the kernel of one connection's replies at a time.
 pub const SEND_MAX_BYTES: usize = 256 << 10;

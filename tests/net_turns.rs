@@ -47,7 +47,7 @@ impl Service for Slow {
 #[test]
 fn what_came_while_the_core_was_busy_is_taken_in_many_turns() {
     const { assert!(RECEIVE_BUDGET_US <= 1_000, "a request of a millisecond uses it up") };
-    let count = 6 * COMPLETIONS_BETWEEN_LOOKS;
+    let count = 24 * COMPLETIONS_BETWEEN_LOOKS;
     let server = serve(1, ServerSettings::default(), |_| Slow::default());
     let address = server.bootstrap_addresses()[0];
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(address)).collect();
