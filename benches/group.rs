@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rallypoint::clock::Now;
 use rallypoint::group::settings::{GroupSettings, OffsetSettings};
 use rallypoint::group::{
-    CommitRequest, Groups, Ids, JoinRequest, Output, PartitionCommit, Record, SyncRequest, Ticket,
+    CommitRequest, CopiedAssignments, Groups, Ids, JoinRequest, Output, PartitionCommit, Record, SyncRequest, Ticket,
 };
 
 struct CountedIds(u64);
@@ -201,6 +201,7 @@ impl Core {
             protocol_type: Some("consumer"),
             protocol_name: Some("range"),
             assignments: plan.iter().copied(),
+            keep: &|| CopiedAssignments::of(plan.iter().copied()),
         };
         assert!(self.groups.sync(&request, ticket, self.now).is_none());
         self.write();

@@ -1,37 +1,50 @@
 #!/usr/bin/env python3
-"""What a Heartbeat waits for while many offsets are committed durably, beside an idle server.
+"""What a Heartbeat waits for while many offsets are committed durably, and what a commit waits for: the server beside a floor
+that does nothing, and beside the disk.
 
-    perf/under_commits.py [--rate 100000] [--rounds 5] [--seconds 5] [--journal fsync]
+    perf/under_commits.py [--rate 100000] [--rounds 5] [--seconds 4] [--journal fsync]
 
-In each round 64 connections send HEARTBEATS heartbeats a second at even intervals, first alone, then while other 64 connections
-commit RATE offsets a second. Latency counts from when a request was due. The server has the first allowed CPU, both loads
-share the last one, so what the loads wait for each other is in the figures.
+In each round, for the floor and then for the server, 64 connections send HEARTBEATS heartbeats a second at even intervals, first
+alone, then while other 64 connections commit RATE offsets a second; then those commit alone. Latency counts from when a request
+was due. Server and floor have the first allowed CPU; both loads share the last one, and so what they wait for each other, for the
+disk's interrupts and for the host of a virtual machine is in the figures of both. The floor writes nothing to a disk: beside its
+commits `disk` says what the disk alone takes while the CPUs are as busy.
 """
 import argparse
+import ctypes
 import json
 import os
 import shutil
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HEARTBEAT_API, COMMIT_API = 12, 8
+SYS_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", default=os.path.join(ROOT, "target/release/rallypoint"))
-    parser.add_argument("--perf", default=os.path.join(ROOT, "target/release/rallypoint-perf"))
-    parser.add_argument("--port", type=int, default=19392)
+    parser.add_argument("--folder", default=os.path.join(ROOT, "target/release"), help="where the programs are")
+    parser.add_argument("--port", type=int, default=19392, help="of the server; the floor has the next one")
     parser.add_argument("--rate", type=int, default=100_000, help="commits a second")
     parser.add_argument("--heartbeats", type=int, default=2_000, help="a second")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--journal", default="fsync", help="rallypoint.journal.mode")
     return parser.parse_args()
+
+
+def with_short_slices():
+    """The heartbeats' load is to run as soon as it wakes, whatever the other load does on the same CPU."""
+    if SYS_SCHED_SETATTR:
+        attributes = ctypes.create_string_buffer(struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0))
+        ctypes.CDLL(None).syscall(SYS_SCHED_SETATTR, 0, attributes, 0)
 
 
 def await_port(port):
@@ -40,13 +53,36 @@ def await_port(port):
             return socket.create_connection(("127.0.0.1", port)).close()
         except OSError:
             time.sleep(0.02)
-    sys.exit("the server did not start")
+    sys.exit("nothing listens on port %d" % port)
 
 
-def load(chosen, kind, rate, pipelined, seconds):
-    command = [chosen.perf, "load", kind, "127.0.0.1:%d" % chosen.port, "--json", "--rate", str(rate),
-               "--connections", "64", "--pipelined", str(pipelined), "--seconds", str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+class Load:
+    """The loads on one target."""
+
+    def __init__(self, chosen, name, port):
+        self.chosen, self.name, self.port = chosen, name, port
+
+    def start(self, kind, rate, pipelined, seconds):
+        command = [os.path.join(self.chosen.folder, "rallypoint-perf"), "load", kind, "127.0.0.1:%d" % self.port, "--json",
+                   "--rate", str(rate), "--connections", "64", "--pipelined", str(pipelined), "--seconds", str(seconds)]
+        command += ["--floor"] if self.name == "floor" else []
+        before = with_short_slices if kind == "heartbeat" else None
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=before)
+
+    def heartbeats(self):
+        return result(self.start("heartbeat", self.chosen.heartbeats, 4, self.chosen.seconds))
+
+    def commits(self, seconds):
+        return self.start("offset-commit", self.chosen.rate, 256, seconds)
+
+    def round(self):
+        seconds = self.chosen.seconds
+        idle = self.heartbeats()
+        commits = self.commits(seconds + 3)
+        time.sleep(1.5)
+        beside = self.heartbeats()
+        result(commits)
+        return {"idle": idle, "beside": beside, "commits": result(self.commits(seconds))}
 
 
 def result(process):
@@ -56,36 +92,79 @@ def result(process):
     return json.loads(out)
 
 
+def disk_alone(chosen, folder):
+    command = [os.path.join(chosen.folder, "disk"), folder, "2", "journal"]
+    cells = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split("|")
+    return {"p50_us": float(cells[7]), "p99_us": float(cells[8]), "over_time_us": float(cells[9])}
+
+
+def disk_beside(chosen, floor, folder):
+    commits = floor.commits(5)
+    time.sleep(1.5)
+    found = disk_alone(chosen, folder)
+    result(commits)
+    return found
+
+
+def row(number, name, it):
+    shares = "%.2f | %.2f" % (it["idle"]["server_cpu_share"], it["beside"]["server_cpu_share"])
+    waits = " | ".join("%.0f" % it[what][key] for what in ("idle", "beside", "commits") for key in ("p50_us", "p99_us"))
+    print("| %d, %s | %s | %s |" % (number, name, shares, waits), flush=True)
+
+
+def middle(values):
+    return "%.3g (%.3g to %.3g)" % (statistics.median(values), min(values), max(values))
+
+
+def report(rounds):
+    for name in ("floor", "server"):
+        print("Heartbeat p99 beside commits, times alone, %s: %s" % (
+            name, middle([it[name]["beside"]["p99_us"] / it[name]["idle"]["p99_us"] for it in rounds])))
+    for what in ("beside", "commits"):
+        print("%s p99, server to floor: %s" % (
+            {"beside": "Heartbeat", "commits": "commit"}[what],
+            middle([it["server"][what]["p99_us"] / it["floor"][what]["p99_us"] for it in rounds])))
+    for key in ("disk alone", "disk beside the floor's commits"):
+        columns = [middle([it[key][at] for it in rounds]) for at in ("p50_us", "p99_us", "over_time_us")]
+        print("%s: p50 %s us, p99 %s us, p99 over time %s us" % (key, *columns))
+    print("commit p99 us: %s" % middle([it["server"]["commits"]["p99_us"] for it in rounds]))
+    for key in ("p99_us", "over_time_us"):
+        wanted = [2 * it["disk beside the floor's commits"][key] + 1_000 for it in rounds]
+        print("twice the disk's %s beside the floor's commits and 1 ms: %s" % (key, middle(wanted)))
+
+
 def main():
     chosen = options()
     folder = tempfile.mkdtemp(prefix="rallypoint-under-commits-", dir=os.path.join(ROOT, "target"))
-    cpu = min(os.sched_getaffinity(0))
-    server = subprocess.Popen(
-        ["taskset", "-c", str(cpu), chosen.server, "serve", "--cores", "1", "--listen", "127.0.0.1:%d" % chosen.port,
-         "--data-dir", folder, "--set", "rallypoint.journal.mode=" + chosen.journal],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    rows = []
+    cpu = str(min(os.sched_getaffinity(0)))
+    commands = [
+        ["taskset", "-c", cpu, os.path.join(chosen.folder, "rallypoint"), "serve", "--cores", "1",
+         "--listen", "127.0.0.1:%d" % chosen.port, "--data-dir", folder, "--set", "rallypoint.journal.mode=" + chosen.journal],
+        [os.path.join(chosen.folder, "rallypoint-perf"), "floor", "127.0.0.1:%d" % (chosen.port + 1), "--cpu", cpu,
+         "--reply", "%d:16" % HEARTBEAT_API, "--reply", "%d:29" % COMMIT_API],
+    ]
+    targets = [subprocess.Popen(it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for it in commands]
+    server, floor = Load(chosen, "server", chosen.port), Load(chosen, "floor", chosen.port + 1)
+    rounds = []
     try:
-        await_port(chosen.port)
-        print("| round | commits/s | core busy | Heartbeat p50 us | p99 us | p99.9 us | commit p50 us | p99 us |")
-        print("|---|--:|--:|--:|--:|--:|--:|--:|")
+        await_port(server.port)
+        await_port(floor.port)
+        print("p50 and p99 in us, %d heartbeats/s and %d commits/s\n" % (chosen.heartbeats, chosen.rate))
+        print("| round | core busy alone | beside | Heartbeat alone p50 | p99 | beside p50 | p99 | commits alone p50 | p99 |")
+        print("|---|" + "--:|" * 8)
         for number in range(1, chosen.rounds + 1):
-            idle = result(load(chosen, "heartbeat", chosen.heartbeats, 4, chosen.seconds))
-            commits = load(chosen, "offset-commit", chosen.rate, 256, chosen.seconds + 3)
-            time.sleep(1.5)
-            busy = result(load(chosen, "heartbeat", chosen.heartbeats, 4, chosen.seconds))
-            commits = result(commits)
-            for name, beat, commit in (("idle", idle, None), ("commits", busy, commits)):
-                shown = [commit[key] for key in ("p50_us", "p99_us")] if commit else ["", ""]
-                print("| %d, %s | %s | %.2f | %s | %s | %s | %s | %s |" % (
-                    number, name, "%.0f" % commit["requests_per_s"] if commit else 0, beat["server_cpu_share"],
-                    beat["p50_us"], beat["p99_us"], beat["p999_us"], *shown), flush=True)
-            rows.append(busy["p99_us"] / idle["p99_us"])
-        print("\nHeartbeat p99 under commits: %.2f times idle (median of %d rounds, %.2f to %.2f)" % (
-            statistics.median(rows), len(rows), min(rows), max(rows)))
+            it = {"disk alone": disk_alone(chosen, folder)}
+            for load in (floor, server):
+                it[load.name] = load.round()
+                row(number, load.name, it[load.name])
+            it["disk beside the floor's commits"] = disk_beside(chosen, floor, folder)
+            rounds.append(it)
+        print()
+        report(rounds)
     finally:
-        server.terminate()
-        server.wait()
+        for target in targets:
+            target.terminate()
+            target.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -22,6 +22,12 @@ pub const CONNECTION_REQUESTS_PER_TURN_MIN: u32 = 4;
 /// A turn that has taken so many microseconds leaves the answers of parked requests to the next one.
 pub const TURN_BUDGET_US: u64 = 500;
 
+/// A turn that has taken so many microseconds leaves the rest of what has come in to the next one.
+pub const RECEIVE_BUDGET_US: u64 = 1_000;
+
+/// So many completions are taken between two looks at the clock.
+pub const COMPLETIONS_BETWEEN_LOOKS: usize = 8;
+
 /// The most that is handed to the kernel of one connection's replies at a time.
 pub const SEND_MAX_BYTES: usize = 256 << 10;
 

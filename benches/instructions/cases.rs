@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use rallypoint::clock::Now;
-use rallypoint::group::{CommitRequest, Groups, JoinRequest, Output, PartitionCommit, SyncRequest, Ticket};
+use rallypoint::group::{
+    CommitRequest, CopiedAssignments, Groups, JoinRequest, Output, PartitionCommit, SyncRequest, Ticket,
+};
 use rallypoint::ids::{InternalTopicKind, NodeIndex};
 use rallypoint::leadership::pin;
 use rallypoint::shard::service::Verdict;
@@ -273,6 +275,8 @@ fn joined() -> (Groups, String) {
         let answer = groups.join(&request, ticket, NOW).or_else(|| settle(&mut groups));
         member_id = answer.expect("an answer").member_id.to_string();
     }
+    let member = member_id.clone();
+    let plan = [(&*member, &[0; 60][..])].into_iter();
     let request = SyncRequest {
         group_id: GROUP,
         generation_id: 1,
@@ -280,7 +284,8 @@ fn joined() -> (Groups, String) {
         group_instance_id: None,
         protocol_type: None,
         protocol_name: None,
-        assignments: [(&*member_id, &[0; 60][..])].into_iter(),
+        assignments: plan.clone(),
+        keep: &|| CopiedAssignments::of(plan.clone()),
     };
     groups.sync(&request, ticket, NOW);
     drop(request);

@@ -8,8 +8,8 @@ use rallypoint::clock::Now;
 use rallypoint::errors::ErrorCode;
 use rallypoint::group::settings::{GroupSettings, OffsetSettings};
 use rallypoint::group::{
-    CommitRequest, Groups, Ids, JoinRequest, LeavingMember, Output, PartitionCommit, Record, SyncRequest, Ticket,
-    WriteId,
+    CommitRequest, CopiedAssignments, Groups, Ids, JoinRequest, LeavingMember, Output, PartitionCommit, Record,
+    SyncRequest, Ticket, WriteId,
 };
 
 const GROUPS: [&str; 2] = ["one", "two"];
@@ -162,7 +162,8 @@ impl World {
             group_instance_id: INSTANCES[who],
             protocol_type: (choice & 32 == 0).then_some("consumer"),
             protocol_name: None,
-            assignments: plan,
+            assignments: plan.clone(),
+            keep: &|| CopiedAssignments::of(plan.clone()),
         };
         if let Some(answer) = self.groups.sync(&request, ticket, self.now) {
             self.answered(Output::Sync(ticket, answer));

@@ -10,9 +10,10 @@ use super::classic::pending::HandedOutIds;
 use super::memory::Memory;
 use super::names::Names;
 use super::outcome::{JoinAnswer, Queued};
+use super::piecework::Piecework;
 use super::settings::{GroupSettings, OffsetSettings};
 use super::timers::{TimerId, Wheel};
-use super::writes::{Unwritten, Writes};
+use super::writes::Writes;
 use super::{Ids, Ticket, index};
 
 /// Everything but the groups themselves.
@@ -22,8 +23,8 @@ pub(super) struct Core {
     pub(super) timers: Wheel<TimerKey>,
     pub(super) names: Names,
     pub(super) writes: Writes,
-    /// Assignments that the next turns go on with, one each.
-    pub(super) unwritten: VecDeque<Unwritten>,
+    /// What the next turns go on with, a piece in each.
+    pub(super) piecework: VecDeque<Piecework>,
     pub(super) outputs: VecDeque<Queued>,
     pub(super) memory: Memory,
     /// Member ids of all groups that were handed out and not used yet.
@@ -85,7 +86,7 @@ impl Core {
             timers: Wheel::new(now.monotonic_ms),
             names: Names::new(seed),
             writes: Writes::default(),
-            unwritten: VecDeque::new(),
+            piecework: VecDeque::new(),
             outputs: VecDeque::new(),
             memory: Memory::default(),
             pending_members: 0,

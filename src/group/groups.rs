@@ -20,7 +20,7 @@ use super::records::{GroupMetadata, Record};
 use super::settings::{GroupSettings, OffsetSettings};
 use super::slab::Slab;
 use super::timers::Step;
-use super::writes::{Taken, Unwritten, Wait, WriteId};
+use super::writes::{Taken, Wait, WriteId};
 
 /// The groups of one core. See the module's page for how to drive it.
 pub struct Groups {
@@ -35,8 +35,8 @@ pub struct Groups {
     pub(super) came_back: u64,
     /// Groups that came out of the journal and have not been started yet, by partition.
     pub(super) loading: FxHashMap<i32, Vec<GroupKey>>,
-    /// How many assignments were unwritten when the last turn ended.
-    unwritten_before: usize,
+    /// How many groups had a piece to come when the last turn ended.
+    piecework_before: usize,
 }
 
 /// How much a core has in its groups.
@@ -89,7 +89,7 @@ impl Groups {
             sweep,
             came_back: 0,
             loading: FxHashMap::default(),
-            unwritten_before: 0,
+            piecework_before: 0,
         }
     }
 
@@ -133,29 +133,23 @@ impl Groups {
             }
         }
         self.sweep_some(now);
-        self.write_some(now);
+        self.do_a_piece(now);
     }
 
     /// Goes on with what a turn before this one has left, of one group.
-    fn write_some(&mut self, now: Now) {
-        if self.unwritten_before > 0
-            && let Some(unwritten) = self.core.unwritten.pop_front()
-            && self.is_there(unwritten.group())
+    fn do_a_piece(&mut self, now: Now) {
+        if self.piecework_before > 0
+            && let Some(piece) = self.core.piecework.pop_front()
+            && self.is_there(piece.group())
         {
-            self.with(unwritten.group(), now, |group, turn| match unwritten {
-                Unwritten::HandedIn(handed_in) => {
-                    let assigned = group.classic.place_assignments(handed_in);
-                    turn.core.unwritten.extend(assigned.map(Unwritten::Assigned));
-                }
-                Unwritten::Assigned(assigned) => group.classic.write_assignments(assigned, turn),
-            });
+            self.with(piece.group(), now, |group, turn| group.classic.do_a_piece(piece, turn));
         }
-        self.unwritten_before = self.core.unwritten.len();
+        self.piecework_before = self.core.piecework.len();
     }
 
     /// When [`Groups::advance`] must be called at the latest, on the monotonic clock in milliseconds.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        if !self.core.unwritten.is_empty() {
+        if !self.core.piecework.is_empty() {
             return Some(0);
         }
         let sweep_ms = self.loading.is_empty().then(|| self.sweep.deadline_ms());
@@ -200,7 +194,7 @@ impl Groups {
                 Wait::Assigned(assigned) => {
                     if self.is_there(assigned.group) {
                         self.with(assigned.group, now, |group, turn| {
-                            group.classic.assignments_ended(*assigned, result, turn);
+                            group.classic.assignments_ended(assigned, result, turn);
                         });
                     }
                 }

@@ -9,8 +9,9 @@ use super::Ticket;
 use super::core::GroupKey;
 use super::groups::Group;
 use super::offsets::table::Committed;
+use super::piecework::Assigned;
 use super::profile::Profile;
-use super::records::{GroupMetadata, Record};
+use super::records::Record;
 
 /// The records of one [`super::Groups::take_records`]: written together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,46 +49,6 @@ pub(super) enum Wait {
     Committed { group: GroupKey, topic: Rc<str>, partition: i32, before: Option<Committed> },
     /// A group was deleted. Refused: it comes back.
     Deleted(Box<Group>),
-}
-
-/// Assignments on their way to a record, a step in each turn.
-#[derive(Debug)]
-pub(super) enum Unwritten {
-    HandedIn(HandedIn),
-    Assigned(Box<Assigned>),
-}
-
-impl Unwritten {
-    pub(super) fn group(&self) -> GroupKey {
-        match self {
-            Unwritten::HandedIn(handed_in) => handed_in.group,
-            Unwritten::Assigned(assigned) => assigned.group,
-        }
-    }
-}
-
-/// What a leader handed in: member ids and assignments, one behind the other.
-#[derive(Debug)]
-pub(super) struct HandedIn {
-    pub(super) group: GroupKey,
-    pub(super) generation_id: i32,
-    /// How much is assigned to members, at most.
-    pub(super) assigned_bytes: usize,
-    pub(super) bytes: Vec<u8>,
-    /// Where each member id begins, where its assignment does, and where that ends.
-    pub(super) rows: Vec<[u32; 3]>,
-}
-
-#[derive(Debug)]
-pub(super) struct Assigned {
-    pub(super) group: GroupKey,
-    pub(super) generation_id: i32,
-    /// All members' assignments, one behind the other.
-    pub(super) assignments: Rc<[u8]>,
-    /// For each slot of a member, where its assignment is.
-    pub(super) ranges: Vec<(u32, u32)>,
-    /// What comes back as last written if the record is refused.
-    pub(super) written_before: Option<Rc<GroupMetadata>>,
 }
 
 #[derive(Debug)]

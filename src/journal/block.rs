@@ -1,6 +1,7 @@
 //! Memory for writes that bypass the page cache: whole blocks, at an address that is a multiple of one.
 
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
 /// Alignment of offsets, lengths and memory: at least the logical block of every disk in use.
 pub const BLOCK_BYTES: usize = 4096;
@@ -22,6 +23,15 @@ impl BlockBuffer {
         let mut buffer = BlockBuffer { memory, start };
         buffer.memory.resize(start, 0);
         buffer
+    }
+
+    /// Without its bytes, if there is room for so many without more memory.
+    pub fn reuse(&mut self, bytes: usize) -> bool {
+        let has_room = self.start + bytes.next_multiple_of(BLOCK_BYTES) <= self.memory.capacity();
+        if has_room {
+            self.memory.truncate(self.start);
+        }
+        has_room
     }
 
     /// Whole blocks of zeros.
@@ -68,9 +78,57 @@ impl PartialEq for BlockBuffer {
 
 impl Eq for BlockBuffer {}
 
+/// The blocks of a write: its owner writes into the same memory again once nobody else has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedBlocks(pub Rc<BlockBuffer>);
+
+impl SharedBlocks {
+    /// Empty, with room for so many bytes: in the memory that was used before, if that is large enough and free.
+    pub fn empty(&mut self, bytes: usize) -> &mut BlockBuffer {
+        if !Rc::get_mut(&mut self.0).is_some_and(|buffer| buffer.reuse(bytes)) {
+            self.0 = Rc::new(BlockBuffer::with_capacity(bytes));
+        }
+        Rc::get_mut(&mut self.0).expect("nobody else has it yet")
+    }
+
+    /// Gives memory for more than so many bytes back.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        if self.0.memory.capacity() > bytes.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES {
+            self.0 = Rc::new(BlockBuffer::with_capacity(0));
+        }
+    }
+}
+
+impl Deref for SharedBlocks {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_used_again_when_nobody_else_has_it() {
+        let mut shared = SharedBlocks(Rc::new(BlockBuffer::with_capacity(0)));
+        shared.empty(10_000).extend(b"first");
+        let place = shared.as_ptr();
+        let lent = shared.clone();
+        shared.empty(10_000).extend(b"second");
+        assert_eq!((&lent[..], &shared[..]), (&b"first"[..], &b"second"[..]));
+        assert_ne!(shared.as_ptr(), place, "somebody had it");
+        let place = shared.as_ptr();
+        shared.empty(12_288).extend(b"third");
+        assert_eq!((shared.as_ptr(), &shared[..]), (place, &b"third"[..]));
+        shared.shrink_to(12_288);
+        assert_eq!(&shared[..], b"third", "as much as may be kept");
+        shared.empty(12_289);
+        shared.shrink_to(12_288);
+        assert!(shared.0.memory.capacity() < 12_288);
+    }
 
     #[test]
     fn blocks_are_aligned_and_padded() {

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 
 use super::JournalPosition;
-use super::block::BlockBuffer;
+use super::block::SharedBlocks;
 use super::entry::EntryWriter;
 use super::job::{Job, JobDone};
 use crate::clock::Now;
@@ -99,7 +99,7 @@ pub struct StoreWrite {
     pub offset: u64,
     /// All of it is to be written: a short write is an error of the write. Offset, length and memory suit a file that was
     /// opened with O_DIRECT.
-    pub data: BlockBuffer,
+    pub data: SharedBlocks,
     /// Whether the file's data is to be synced after the write.
     pub sync: bool,
     /// For [`Store::written`].

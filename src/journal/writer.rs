@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::rc::Rc;
 
-use super::block::{BLOCK_BYTES, BlockBuffer};
+use super::block::{BLOCK_BYTES, BlockBuffer, SharedBlocks};
 use super::entry::{EntryWriter, decode_checked, length_at, seal};
 use super::segment::{HEADER_BYTES, Header, SegmentId};
 use super::store::{Change, Durability, FailedPositions, Refused, StoreState, WriteFailure};
@@ -26,7 +27,7 @@ pub struct SegmentWrite {
     /// In the file; a multiple of the block size, as is the length.
     pub offset: u64,
     /// What.
-    pub data: BlockBuffer,
+    pub data: SharedBlocks,
     /// Whether its end must mean that it is on disk.
     pub sync: bool,
     /// For [`Writer::written`].
@@ -85,6 +86,8 @@ pub struct Writer {
     spare: Spare,
     next_segment: SegmentId,
     in_flight: Option<InFlight>,
+    /// What is written, or was last.
+    blocks: SharedBlocks,
     next_token: u64,
     state: StoreState,
     retry_at_ms: u64,
@@ -140,6 +143,7 @@ impl Writer {
             spare: Spare::Wanted,
             next_segment: start.next_segment,
             in_flight: None,
+            blocks: SharedBlocks(Rc::new(BlockBuffer::with_capacity(0))),
             next_token: 0,
             state: StoreState::Open,
             retry_at_ms: 0,
@@ -189,6 +193,7 @@ impl Writer {
             buffer.resize(length + bytes, 1);
             buffer.truncate(length);
         }
+        self.blocks.empty(bytes).extend(&vec![1; bytes]);
     }
 
     /// The next write, if one is due; nothing while one is under way.
@@ -202,6 +207,7 @@ impl Writer {
         if self.line_at == self.line.len() {
             self.line.clear();
             self.line.shrink_to(2 * JOURNAL_WRITE_MAX_BYTES);
+            self.blocks.shrink_to(2 * JOURNAL_WRITE_MAX_BYTES);
             self.line_at = 0;
             std::mem::swap(&mut self.line, &mut self.collecting);
         }
@@ -325,7 +331,7 @@ impl Writer {
         SegmentWrite {
             segment: active.header.id,
             offset: active.write_offset(self.line_position),
-            data: active.write_data(chunk),
+            data: active.write_data(chunk, &mut self.blocks),
             sync: self.mode == Durability::Fsync,
             token,
         }
@@ -371,11 +377,14 @@ impl Writer {
     fn succeeded(&mut self, bytes: usize) {
         let active = self.active.as_mut().expect("it was written to");
         active.header_written = true;
-        active.tail.extend_from_slice(&self.line[self.line_at..self.line_at + bytes]);
+        let written = &self.line[self.line_at..self.line_at + bytes];
         self.line_at += bytes;
         self.line_position += bytes as u64;
         let keep = (active.header.offset_of(self.line_position) % BLOCK_BYTES as u64) as usize;
-        active.tail.drain(..active.tail.len() - keep);
+        if keep <= bytes {
+            active.tail.clear();
+        }
+        active.tail.extend_from_slice(&written[bytes - keep.min(bytes)..]);
         self.written = self.line_position;
         self.valid_end = self.line_position;
         if self.mode == Durability::Fsync {
@@ -440,15 +449,15 @@ impl Active {
         }
     }
 
-    fn write_data(&self, chunk: &[u8]) -> BlockBuffer {
-        let mut data = BlockBuffer::with_capacity(BLOCK_BYTES + self.tail.len() + chunk.len());
+    fn write_data(&self, chunk: &[u8], blocks: &mut SharedBlocks) -> SharedBlocks {
+        let data = blocks.empty(BLOCK_BYTES + self.tail.len() + chunk.len());
         if !self.header_written {
             data.extend(&self.header.encode());
         }
         data.extend(&self.tail);
         data.extend(chunk);
         data.pad();
-        data
+        blocks.clone()
     }
 }
 

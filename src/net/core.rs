@@ -183,19 +183,25 @@ impl Core {
         self.counters.turn_seconds.count(clock::monotonic_us().saturating_sub(self.turn_began_us));
     }
 
-    /// Takes the completions of the ring, those of sockets into `completions`.
+    /// Takes the completions of the ring, those of sockets to the end of `completions`.
     pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
+        let before = completions.len();
         let was_woken = self.ring.collect(completions);
         self.counters.wakes.add(u64::from(was_woken));
         self.turn_number = self.turn_number.wrapping_add(1);
         self.turn_share = share_of_turn(self.resuming.len());
-        self.counters.completions.add(completions.len() as u64);
+        self.counters.completions.add((completions.len() - before) as u64);
+    }
+
+    /// Whether the turn has time to take in more of what has come.
+    pub(super) fn has_time_to_receive(&self) -> bool {
+        is_within(limits::RECEIVE_BUDGET_US, self.turn_began_us, clock::monotonic_us())
     }
 }
 
-/// Whether a turn that began then has time now.
-fn is_within_budget(began_us: u64, now_us: u64) -> bool {
-    now_us < began_us + limits::TURN_BUDGET_US
+/// Whether a turn that began then has not used up its budget now.
+fn is_within(budget_us: u64, began_us: u64, now_us: u64) -> bool {
+    now_us < began_us + budget_us
 }
 
 /// How many requests each connection may have executed in a turn, if so many have some left from the turn before.
@@ -240,7 +246,7 @@ impl Network for Core {
     }
 
     fn has_time(&self) -> bool {
-        is_within_budget(self.turn_began_us, clock::monotonic_us())
+        is_within(limits::TURN_BUDGET_US, self.turn_began_us, clock::monotonic_us())
     }
 
     fn write(&mut self, write: FileWrite) {
@@ -294,8 +300,10 @@ mod tests {
 
     #[test]
     fn a_turn_has_time_until_its_budget_is_used() {
-        assert!(is_within_budget(7, 7 + limits::TURN_BUDGET_US - 1));
-        assert!(!is_within_budget(7, 7 + limits::TURN_BUDGET_US));
+        for budget_us in [limits::TURN_BUDGET_US, limits::RECEIVE_BUDGET_US] {
+            assert!(is_within(budget_us, 7, 7 + budget_us - 1));
+            assert!(!is_within(budget_us, 7, 7 + budget_us));
+        }
     }
 
     #[test]

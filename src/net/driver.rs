@@ -4,7 +4,8 @@ use std::io;
 
 use super::core::Core;
 use super::stop::Stop;
-use crate::ring::{FailedHalf, Kind, Sleeper};
+use crate::limits::COMPLETIONS_BETWEEN_LOOKS;
+use crate::ring::{Completion, FailedHalf, Kind, Sleeper};
 use crate::shard::service::{Service, WriteFailure};
 
 /// Turns a core until it is told to stop and has stopped; gives the service back. Runs as one task of the core's glommio
@@ -17,16 +18,8 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
         core.begin_turn();
         service.begin(core.now);
         core.collect(&mut completions);
-        for completion in completions.drain(..) {
-            match completion.kind {
-                Kind::Receive => core.on_receive(&mut service, &completion),
-                Kind::Send => core.on_send(&completion),
-                Kind::Accept => core.on_accept(&completion),
-                Kind::CancelReceive => core.on_cancel_receive(&completion),
-                Kind::CancelAccept => core.on_cancel_accept(&completion),
-                _ => unreachable!("the ring keeps its own completions to itself"),
-            }
-        }
+        let taken = take_some(&mut core, &mut service, &completions);
+        completions.drain(..taken);
         while let Some((token, result)) = core.ring.pop_written() {
             service.written(token, result.map_err(failure));
         }
@@ -45,8 +38,26 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
             core.ring.enter(0)?;
         }
         core.turn_is_over();
-        sleeper.wait(&mut core.ring).await?;
+        sleeper.wait(&mut core.ring, !completions.is_empty()).await?;
     }
+}
+
+/// Does what completions ask for, in their order, until the turn has had its time; how many that were.
+fn take_some<S: Service>(core: &mut Core, service: &mut S, completions: &[Completion]) -> usize {
+    for (taken, completion) in completions.iter().enumerate() {
+        if taken > 0 && taken.is_multiple_of(COMPLETIONS_BETWEEN_LOOKS) && !core.has_time_to_receive() {
+            return taken;
+        }
+        match completion.kind {
+            Kind::Receive => core.on_receive(service, completion),
+            Kind::Send => core.on_send(completion),
+            Kind::Accept => core.on_accept(completion),
+            Kind::CancelReceive => core.on_cancel_receive(completion),
+            Kind::CancelAccept => core.on_cancel_accept(completion),
+            _ => unreachable!("the ring keeps its own completions to itself"),
+        }
+    }
+    completions.len()
 }
 
 /// Lets the service do what is due, and frames go on that its answers set free, until there are none.

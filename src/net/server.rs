@@ -125,6 +125,8 @@ where
     let limits = NetworkLimits { queued_requests_max_bytes: share, ..settings.limits };
     let trimmer = Trimmer::start().map_err(StartError::Trimmer)?;
     let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
+    let cores_cpus: Vec<usize> = plans.iter().filter_map(|plan| plan.cpu).collect();
+    let spare_cpus: Arc<[usize]> = spare(&cores_cpus, &preflight::allowed_cpus()).into();
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
         let counters = Arc::<CoreMetrics>::default();
@@ -132,9 +134,11 @@ where
         let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
         let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
         let (make, patience, tide) = (plan.service, settings.patience, Tide::new(trimmer.clone()));
+        let spare_cpus = spare_cpus.clone();
         let body = async move || {
             let service = make(context.clone()).await?;
             let ring = patiently(patience, || Ring::new(ring, waker.clone()))?;
+            ring.let_workers_run_on(&spare_cpus)?;
             let core = Core::new(ring, listeners, limits, quota, counters, tide);
             driver::run(core, service, context.stop).await.map(drop)
         };
@@ -154,6 +158,11 @@ where
 pub fn place(cores: usize, allowed_cpus: &[usize]) -> Vec<Option<usize>> {
     let mut cpus = allowed_cpus.iter().copied().cycle();
     (0..cores).map(|_| cpus.next()).collect()
+}
+
+/// The allowed CPUs that no core has.
+fn spare(cores_cpus: &[usize], allowed_cpus: &[usize]) -> Vec<usize> {
+    allowed_cpus.iter().copied().filter(|cpu| !cores_cpus.contains(cpu)).collect()
 }
 
 impl Server {
@@ -290,5 +299,7 @@ mod tests {
         assert_eq!(place(2, &[3, 5, 7]), [Some(3), Some(5)]);
         assert_eq!(place(3, &[3, 5]), [Some(3), Some(5), Some(3)]);
         assert_eq!(place(1, &[]), [None]);
+        assert_eq!(spare(&[3, 5], &[3, 5, 7, 9]), [7, 9]);
+        assert!(spare(&[3, 5, 3], &[3, 5]).is_empty());
     }
 }

@@ -29,20 +29,25 @@ struct ThroughGlommio {
 }
 
 impl Sleeper {
-    /// Submits what the ring has and waits until something completed, or until other glommio tasks had their turn.
-    pub async fn wait(&mut self, ring: &mut Ring) -> io::Result<()> {
+    /// Submits what the ring has and waits until something completed, or until other glommio tasks had their turn. Does not sleep
+    /// if the core is busy: it has something to go on with.
+    pub async fn wait(&mut self, ring: &mut Ring, is_busy: bool) -> io::Result<()> {
         if outstanding::count() == 0 {
             if let Some(glommio) = self.through_glommio.take() {
                 glommio.close(ring).await?;
             }
-            return if ring.is_submitted() && ring.has_completions() { Ok(()) } else { ring.enter(1) };
+            return if ring.is_submitted() && ring.has_completions() {
+                Ok(())
+            } else {
+                ring.enter(u32::from(!is_busy))
+            };
         }
         if self.through_glommio.is_none() {
             self.through_glommio = Some(ThroughGlommio::open(ring).await?);
         }
         let glommio = self.through_glommio.as_mut().expect("opened above");
         ring.enter(0)?;
-        if ring.has_completions() {
+        if is_busy || ring.has_completions() {
             if glommio.pended.elapsed() < BUSY_AT_MOST {
                 return Ok(());
             }

@@ -102,6 +102,17 @@ impl Ring {
         Ok(ring)
     }
 
+    /// Lets the ring's workers, which sync files, run on these CPUs. Without it they share the one to which the thread is pinned, and
+    /// a sync waits until the thread sleeps. Nothing is changed if there are none.
+    pub fn let_workers_run_on(&self, cpus: &[usize]) -> io::Result<()> {
+        let known = cpus.iter().copied().filter(|cpu| *cpu < libc::CPU_SETSIZE as usize);
+        // SAFETY: all zeros is the empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: each is below the set's size.
+        let count = known.map(|cpu| unsafe { libc::CPU_SET(cpu, &mut set) }).count();
+        if count == 0 { Ok(()) } else { self.io.submitter().register_iowq_aff(&set) }
+    }
+
     /// Accepts on a listening socket until it is cancelled or fails. The key is the caller's name for the socket.
     pub fn accept(&mut self, key: Key, socket: RawFd) {
         let entry = opcode::AcceptMulti::new(Fd(socket)).flags(libc::SOCK_CLOEXEC).build();

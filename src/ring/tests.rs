@@ -172,3 +172,39 @@ fn what_is_in_flight_ends_with_the_ring() {
     let mut rest = Vec::new();
     near.read_to_end(&mut rest).expect("nothing holds the socket: a FIN comes");
 }
+
+/// A worker has the affinity of the thread that made its ring, unless it is told otherwise.
+#[test]
+fn workers_run_where_they_may_and_not_on_the_busy_cpu() {
+    let cpus = core_affinity::get_core_ids().expect("the system knows its CPUs");
+    let [busy, .., spare] = &cpus[..] else { return eprintln!("one CPU only: nothing to tell apart") };
+    let (busy, spare) = (*busy, *spare);
+    let on_a_thread_of_its_own = move || {
+        assert!(core_affinity::set_for_current(busy));
+        let (mut ring, _waker) = ring();
+        ring.let_workers_run_on(&[]).expect("nothing is changed");
+        ring.let_workers_run_on(&[spare.id, usize::MAX]).expect("the kernel knows this");
+        let file = tempfile::tempfile().expect("a file");
+        ring.write(file.as_raw_fd(), 0, Box::new(vec![1; 4096]), true, 7);
+        while ring.is_writing() {
+            ring.enter(1).expect("the ring works");
+            ring.collect(&mut Vec::new());
+        }
+        // SAFETY: it only says who the thread is.
+        let name = format!("iou-wrk-{}", unsafe { libc::gettid() });
+        let mut workers = 0;
+        for task in std::fs::read_dir("/proc/self/task").expect("it is there") {
+            let path = task.expect("it is there").path();
+            // Threads of other tests come and go.
+            let Ok(comm) = std::fs::read_to_string(path.join("comm")) else { continue };
+            if comm.trim() == name {
+                let status = std::fs::read_to_string(path.join("status")).expect("the ring lives");
+                let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+                assert_eq!(allowed.map(str::trim), Some(&*spare.id.to_string()));
+                workers += 1;
+            }
+        }
+        assert!(workers > 0, "a sync needs a worker");
+    };
+    std::thread::spawn(on_a_thread_of_its_own).join().expect("it holds");
+}

@@ -131,6 +131,16 @@ enum Elements<'a, T> {
     Items(std::slice::Iter<'a, T>),
 }
 
+impl<'a, T> Iter<'a, T> {
+    /// The bytes of the elements that are to come, as they came; none if the array was not decoded.
+    pub fn rest(&self) -> &'a [u8] {
+        match &self.0 {
+            Elements::Encoded { cursor, .. } => cursor.rest(),
+            Elements::Items(_) => &[],
+        }
+    }
+}
+
 impl<'a, T: Wire<'a> + Clone> Iterator for Iter<'a, T> {
     type Item = T;
 

@@ -4,6 +4,7 @@ use crate::group::Groups;
 use crate::group::groups::Group;
 
 use super::member::Member;
+use super::members::MemberSlot;
 use super::{ClassicGroup, State};
 
 /// A group as DescribeGroups shows it.
@@ -15,6 +16,8 @@ pub struct GroupDescription<'a> {
 /// A member as DescribeGroups shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribedMember<'a> {
+    group: &'a ClassicGroup,
+    slot: MemberSlot,
     member: &'a Member,
     protocol_name: Option<&'a str>,
 }
@@ -68,7 +71,8 @@ impl<'a> GroupDescription<'a> {
     /// The members.
     pub fn members(&self) -> impl Iterator<Item = DescribedMember<'a>> + use<'a> {
         let protocol_name = self.protocol_name();
-        self.group.members.iter().map(move |(_, member)| DescribedMember { member, protocol_name })
+        let group = self.group;
+        group.members.iter().map(move |(slot, member)| DescribedMember { group, slot, member, protocol_name })
     }
 
     /// How many there are.
@@ -113,6 +117,9 @@ impl<'a> DescribedMember<'a> {
 
     /// Its assignment of the last generation that was completed.
     pub fn assignment(&self) -> &'a [u8] {
-        &self.member.assignment
+        match &self.group.handing_out {
+            Some(assigned) if self.slot >= assigned.next => assigned.bytes_of(self.slot),
+            _ => &self.member.assignment,
+        }
     }
 }

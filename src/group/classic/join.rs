@@ -233,7 +233,7 @@ impl ClassicGroup {
         }
         said.session_timeout_ms = request.session_timeout_ms;
         said.rebalance_timeout_ms = request.rebalance_timeout_ms;
-        self.keep_last_written();
+        self.before_change(turn);
         self.members.say(slot, said);
         self.wait_for_join(slot, ticket, turn);
     }
@@ -257,7 +257,7 @@ impl ClassicGroup {
     {
         let JoinRequest { group_instance_id, client_id, client_host, .. } = *request;
         let said = Newcomer { member_id, group_instance_id, client_id, client_host }.says(request, turn.core);
-        self.keep_last_written();
+        self.before_change(turn);
         if self.members.is_empty() {
             self.protocol_type = Some(turn.core.names.text(request.protocol_type));
         }

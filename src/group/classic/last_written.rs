@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use crate::group::core::Turn;
 use crate::group::records::GroupMetadata;
 
 use super::{ClassicGroup, State};
@@ -20,13 +21,14 @@ impl ClassicGroup {
     }
 
     /// Comes before every change of who is in a group, or of what a member has said.
-    pub(super) fn keep_last_written(&mut self) {
+    pub(super) fn before_change(&mut self, turn: &mut Turn<'_>) {
+        self.hand_out_the_rest(turn);
         if self.last_written.is_none() && matches!(self.state, State::Stable | State::Empty) {
             self.last_written = self.last_written();
         }
     }
 
     fn as_it_is(&self) -> GroupMetadata {
-        self.metadata(self.state_since_ms, |slot| self.members.get(slot).expect("it is a member").assignment.clone())
+        self.metadata(self.state_since_ms, |slot| self.assignment(slot))
     }
 }

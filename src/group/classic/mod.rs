@@ -1,10 +1,11 @@
 //! The classic group protocol: who is in a group, which generation it is in, and whose turn it is to ask what.
 //!
-//! A transition per file: [`join`], [`sync`], [`heartbeat`], [`leave`], [`static_member`] are what clients ask for, [`timers`]
+//! A transition per file: [`join`], [`sync`] with [`assigning`], [`heartbeat`], [`leave`], [`static_member`] are what clients ask for, [`timers`]
 //! what time brings, [`rebalance`] what they all lead to, [`written`] what follows once a record is on disk,
 //! [`last_written`] what a restart would find. Counts over the
 //! members live in [`members`], votes in [`tally`].
 
+mod assigning;
 mod commit;
 pub(in crate::group) mod describe;
 mod heartbeat;
@@ -29,6 +30,7 @@ use crate::errors::ErrorCode;
 
 use super::core::{Core, Purpose, Turn};
 use super::outcome::{JoinAnswer, MemberId, Round};
+use super::piecework::Assigned;
 use super::records::GroupMetadata;
 use super::timers::TimerId;
 
@@ -61,6 +63,10 @@ pub(in crate::group) struct ClassicGroup {
     pending: Option<Box<PendingMembers>>,
     /// Of the assignments that the members have.
     assigned_bytes: usize,
+    /// Of the request that those are taken from.
+    kept_bytes: usize,
+    /// Assignments that not everybody in a Stable group has yet.
+    handing_out: Option<Box<Assigned>>,
 }
 
 /// Kafka's states but for Dead: a group that goes is gone at once.
@@ -109,12 +115,15 @@ impl ClassicGroup {
             members: Members::new(core.seed()),
             pending: None,
             assigned_bytes: 0,
+            kept_bytes: 0,
+            handing_out: None,
         }
     }
 
     /// The memory that it takes, roughly.
     pub(in crate::group) fn bytes(&self) -> usize {
-        self.members.bytes() + self.pending.as_ref().map_or(0, |pending| pending.bytes()) + self.assigned_bytes
+        let pending_bytes = self.pending.as_ref().map_or(0, |pending| pending.bytes());
+        self.members.bytes() + pending_bytes + self.assigned_bytes + self.kept_bytes
     }
 
     pub(in crate::group) fn is_empty(&self) -> bool {
@@ -139,7 +148,7 @@ impl ClassicGroup {
     /// Removes a member and whatever it waits for. Its parked requests are told that it is unknown; Kafka leaves a parked
     /// SyncGroup without an answer here.
     fn remove_member(&mut self, slot: MemberSlot, turn: &mut Turn<'_>) {
-        self.keep_last_written();
+        self.before_change(turn);
         match self.members.unpark(slot) {
             Some(Parked::Join(ticket)) => {
                 turn.answer_join(ticket, JoinAnswer::refused(ErrorCode::UNKNOWN_MEMBER_ID, MemberId::default()));
@@ -243,9 +252,10 @@ impl ClassicGroup {
             (!is_preparing || self.phase_timer.is_some(), "a join phase ends some time"),
             (self.members.joining() == 0 || is_preparing, "JoinGroups are parked in PreparingRebalance only"),
             (
-                self.members.syncing() == 0 || self.state == State::CompletingRebalance,
-                "SyncGroups are parked in CompletingRebalance only",
+                self.members.syncing() == 0 || self.state == State::CompletingRebalance || self.handing_out.is_some(),
+                "SyncGroups are parked in CompletingRebalance only, or until they are handed what was written",
             ),
+            (self.handing_out.is_none() || self.state == State::Stable, "assignments are handed out in Stable only"),
             (
                 self.state != State::CompletingRebalance || self.is_assigning || self.phase_timer.is_some(),
                 "a sync phase ends some time",

@@ -1,5 +1,6 @@
 //! The join phase: how it begins, when it is complete, and what it comes to.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::errors::ErrorCode;
@@ -23,10 +24,11 @@ impl ClassicGroup {
     }
 
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_>) {
-        self.keep_last_written();
+        self.before_change(turn);
         if self.state == State::CompletingRebalance {
             self.refuse_parked_syncs(ErrorCode::REBALANCE_IN_PROGRESS, turn);
             self.is_assigning = false;
+            self.kept_bytes = 0;
         }
         for slot in 0..self.members.bound() {
             if self.members.owing() == 0 {
@@ -153,15 +155,29 @@ impl ClassicGroup {
         current_state_timestamp_ms: i64,
         assignment: impl Fn(MemberSlot) -> SharedBytes,
     ) -> GroupMetadata {
-        let protocol = self.round.as_ref().map(|round| round.protocol_name.clone());
-        let mut places = protocol.as_deref().map(Places::new);
-        let members = self.members.iter().map(|(slot, member)| {
-            let said = &member.said;
+        let members = self.describe_members(0..self.members.bound(), assignment).collect();
+        self.metadata_of(members, current_state_timestamp_ms)
+    }
+
+    /// The members in these slots as they are written.
+    pub(super) fn describe_members(
+        &self,
+        slots: Range<MemberSlot>,
+        assignment: impl Fn(MemberSlot) -> SharedBytes,
+    ) -> impl Iterator<Item = MemberMetadata> {
+        let mut places = self.round.as_ref().map(|round| Places::new(&round.protocol_name));
+        slots.filter_map(move |slot| {
+            let said = &self.members.get(slot)?.said;
             let place = places.as_mut().map_or(0, |places| places.of(&said.protocols));
             let (rebalance_timeout_ms, session_timeout_ms) = (said.rebalance_timeout_ms, said.session_timeout_ms);
-            MemberMetadata::of(said.profile.clone(), place, rebalance_timeout_ms, session_timeout_ms, assignment(slot))
-        });
-        let members = members.collect();
+            let profile = said.profile.clone();
+            Some(MemberMetadata::of(profile, place, rebalance_timeout_ms, session_timeout_ms, assignment(slot)))
+        })
+    }
+
+    /// The group as it is written with these members.
+    pub(super) fn metadata_of(&self, members: Vec<MemberMetadata>, current_state_timestamp_ms: i64) -> GroupMetadata {
+        let protocol = self.round.as_ref().map(|round| round.protocol_name.clone());
         GroupMetadata {
             protocol_type: self.protocol_type.clone().unwrap_or_else(|| Rc::from("")),
             generation: self.generation_id,

@@ -39,7 +39,7 @@ impl ClassicGroup {
         let said = newcomer.says(request, turn.core);
         let profile = said.profile.clone();
         let leader_before = self.leader.map(|_| self.leader_profile().clone());
-        self.keep_last_written();
+        self.before_change(turn);
         let before = self.members.say(slot, said);
         self.members.get_mut(slot).expect("it is a member").is_new = false;
         self.renew_session(slot, turn);
@@ -48,7 +48,7 @@ impl ClassicGroup {
             return;
         }
         let leader_before = leader_before.expect("a Stable group has a leader");
-        let record = self.record(turn, |slot| self.members.get(slot).expect("it is a member").assignment.clone());
+        let record = self.record(turn, |slot| self.assignment(slot));
         turn.core.writes.push(record);
         self.last_written = None;
         turn.core.writes.wait(Wait::Replaced(Box::new(Replaced {

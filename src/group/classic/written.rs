@@ -2,8 +2,9 @@
 
 use crate::errors::ErrorCode;
 use crate::group::core::Turn;
+use crate::group::piecework::Assigned;
 use crate::group::records::GroupMetadata;
-use crate::group::writes::{Assigned, Replaced, answer_of_failed_write};
+use crate::group::writes::{Replaced, answer_of_failed_write};
 
 use super::{ClassicGroup, State};
 
@@ -11,7 +12,7 @@ impl ClassicGroup {
     /// A leader's assignments were written or refused. If the group has moved on meanwhile, whoever waited has been told.
     pub(in crate::group) fn assignments_ended(
         &mut self,
-        mut assigned: Assigned,
+        mut assigned: Box<Assigned>,
         result: Result<(), ErrorCode>,
         turn: &mut Turn<'_>,
     ) {
@@ -24,7 +25,7 @@ impl ClassicGroup {
         }
         self.is_assigning = false;
         match result {
-            Ok(()) => self.hand_out_assignments(&assigned, turn),
+            Ok(()) => self.hand_out_assignments(assigned, turn),
             Err(error) => self.refuse_assignments(answer_of_failed_write(error), turn),
         }
     }

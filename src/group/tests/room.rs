@@ -211,6 +211,7 @@ impl Room {
         assignments: &[(&str, &str)],
     ) -> i32 {
         let ticket = self.ticket(client.version);
+        let rows = assignments.iter().map(|(id, assignment)| (*id, assignment.as_bytes()));
         let request = SyncRequest {
             group_id: &client.group,
             generation_id: client.generation,
@@ -218,7 +219,8 @@ impl Room {
             group_instance_id: client.instance.as_deref(),
             protocol_type,
             protocol_name,
-            assignments: assignments.iter().map(|(id, assignment)| (*id, assignment.as_bytes())),
+            assignments: rows.clone(),
+            keep: &|| CopiedAssignments::of(rows.clone()),
         };
         if let Some(answer) = self.groups.sync(&request, ticket, self.now) {
             self.answers.insert(ticket.correlation_id, Output::Sync(ticket, answer));

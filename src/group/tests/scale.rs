@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use super::room::*;
 use crate::clock::Now;
+use crate::group::piecework::MEMBERS_PER_PIECE;
 use crate::group::slab::VISITS;
-use crate::group::{Groups, JoinRequest, JoinedMember, Output, Record, SyncRequest, Ticket};
+use crate::group::{CopiedAssignments, Groups, JoinRequest, JoinedMember, Output, Record, SyncRequest, Ticket};
 
 const MEMBERS: usize = 10_000;
 const METADATA: [u8; 100] = [7; 100];
@@ -42,6 +43,7 @@ impl Core {
     }
 
     fn sync(&mut self, member_id: &str, number: usize, plan: &[(String, Vec<u8>)]) {
+        let rows = plan.iter().map(|(id, assignment)| (id, &assignment[..]));
         let request = SyncRequest {
             group_id: "large",
             generation_id: 1,
@@ -49,7 +51,8 @@ impl Core {
             group_instance_id: None,
             protocol_type: None,
             protocol_name: None,
-            assignments: plan.iter().map(|(id, assignment)| (id, &assignment[..])),
+            assignments: rows.clone(),
+            keep: &|| CopiedAssignments::of(rows.clone()),
         };
         assert!(self.groups.sync(&request, ticket(number), self.now).is_none());
     }
@@ -58,6 +61,18 @@ impl Core {
         while let Some(taken) = self.groups.take_records(&mut self.records) {
             self.groups.written(taken.write, Ok(()), self.now);
         }
+    }
+
+    /// Turns until no group has a piece to come, and how many there were: each looks at so many members and no more.
+    fn pieces(&mut self) -> usize {
+        let mut pieces = 0;
+        while !self.groups.core.piecework.is_empty() {
+            assert!(self.groups.next_deadline_ms() <= Some(self.now.monotonic_ms));
+            let each = visits_each(MEMBERS_PER_PIECE as usize, || self.groups.advance(self.now));
+            assert!(each < 15.0, "a piece: {each} looks for each of its members");
+            pieces += usize::from(each > 0.0);
+        }
+        pieces
     }
 
     fn outputs(&mut self) -> Vec<Output> {
@@ -114,17 +129,14 @@ fn ten_thousand_members_cost_each_other_nothing() {
     assert!(each < 20.0, "a follower's sync: {each} looks");
     let each = visits_each(MEMBERS, || {
         core.sync(&ids[0], 0, &plan);
+        assert_eq!(core.pieces(), 5 + 5, "placed, then written");
+        assert!(core.groups.poll_output().is_none(), "not before it is written");
         core.write();
-        core.groups.advance(core.now);
-        for turn in ["placed", "written"] {
-            core.write();
-            assert_eq!(core.outputs().len(), 0, "{turn} in a turn of its own");
-            assert!(core.groups.next_deadline_ms() <= Some(core.now.monotonic_ms));
-            core.groups.advance(core.now);
-        }
-        core.write();
+        assert_eq!(core.groups.describe("large").unwrap().state(), "Stable");
+        heartbeat_and_ask_again(&mut core, &ids);
+        assert_eq!(core.pieces(), 5, "handed out");
     });
-    assert!(each < 20.0, "the leader's sync and what follows: {each} looks for each member");
+    assert!(each < 30.0, "the leader's sync and what follows: {each} looks for each member");
     let synced = core.outputs();
     assert_eq!(synced.len(), MEMBERS);
     for output in &synced {
@@ -135,9 +147,11 @@ fn ten_thousand_members_cost_each_other_nothing() {
         Output::Sync(_, answer) => answer.assignment.whole().unwrap().clone(),
         other => panic!("{other:?}"),
     };
-    let first = whole(&synced[0]);
-    assert!(synced.iter().all(|output| Rc::ptr_eq(&first, &whole(output))), "one copy of all assignments");
-    assert_eq!(first.len(), MEMBERS * 100, "and of nothing else that the leader sent");
+    let mut copies: Vec<Rc<[u8]>> = synced.iter().map(whole).collect();
+    copies.dedup_by(|one, other| Rc::ptr_eq(one, other));
+    assert_eq!(copies.len(), 5, "one copy of all assignments, in as many parts as there were pieces");
+    let bytes: usize = copies.iter().map(|copy| copy.len()).sum();
+    assert_eq!(bytes, MEMBERS * 100, "and of nothing else that the leader sent");
     assert_eq!(core.groups.core.timers.len(), MEMBERS, "nobody owes a sync");
     assert_eq!(core.records.len(), 2, "the new group, and its first generation");
     heartbeats_and_leaves(&mut core, &ids);
@@ -145,11 +159,79 @@ fn ten_thousand_members_cost_each_other_nothing() {
 
 #[test]
 fn assignments_that_wait_for_their_turn_go_with_their_generation() {
-    (1..3).for_each(gone_after);
+    (1..5).for_each(gone_after);
+}
+
+/// A member whose turn to be handed its assignment has not come yet is a member as any other.
+fn heartbeat_and_ask_again(core: &mut Core, ids: &[String]) {
+    core.groups.advance(core.now);
+    let last = MEMBERS - 1;
+    assert!(core.groups.heartbeat("large", 1, &ids[last], None, core.now).is_none());
+    let member = core.groups.describe("large").unwrap().members().nth(last).unwrap();
+    assert_eq!((member.member_id(), member.assignment()), (&*ids[last], &[last as u8; 100][..]));
+    let rows = std::iter::empty::<(&str, &[u8])>();
+    let request = SyncRequest {
+        group_id: "large",
+        generation_id: 1,
+        member_id: &ids[last],
+        group_instance_id: None,
+        protocol_type: None,
+        protocol_name: None,
+        assignments: rows.clone(),
+        keep: &|| CopiedAssignments::of(rows.clone()),
+    };
+    let answer = core.groups.sync(&request, ticket(last), core.now).expect("a Stable group answers at once");
+    assert_eq!((answer.error.0, &*answer.assignment), (0, &[last as u8; 100][..]));
+}
+
+#[test]
+fn whoever_waits_for_an_assignment_gets_it_before_the_group_moves_on() {
+    const MEMBERS: usize = 2 * MEMBERS_PER_PIECE as usize;
+    let mut core = Core::new();
+    let ids: Vec<String> = (0..MEMBERS).map(|number| core.join("", number).unwrap()).collect();
+    ids.iter().enumerate().for_each(|(number, id)| assert_eq!(core.join(id, number), None));
+    core.groups.advance(core.now);
+    core.write();
+    core.outputs();
+    ids.iter().enumerate().skip(1).for_each(|(number, id)| core.sync(id, number, &[]));
+    let plan: Vec<(String, Vec<u8>)> = ids.iter().map(|id| (id.clone(), vec![7])).collect();
+    core.sync(&ids[0], 0, &plan);
+    core.pieces();
+    core.write();
+    (0..2).for_each(|_| core.groups.advance(core.now));
+    assert_eq!(core.outputs().len(), MEMBERS_PER_PIECE as usize, "the first piece");
+    let leaving = crate::group::LeavingMember { member_id: &ids[MEMBERS - 1], group_instance_id: None };
+    core.groups.leave("large", std::iter::once(leaving), core.now, |code| assert_eq!(code.0, 0));
+    assert_eq!(core.groups.describe("large").unwrap().state(), "PreparingRebalance");
+    let handed_out = core.outputs();
+    assert_eq!(handed_out.len(), MEMBERS - MEMBERS_PER_PIECE as usize);
+    assert!(handed_out.iter().all(|output| matches!(output, Output::Sync(_, answer) if *answer.assignment == [7])));
+    core.pieces();
+    assert!(core.groups.poll_output().is_none(), "nobody is answered twice");
+}
+
+#[test]
+fn a_group_is_large_from_one_member_more_than_a_piece_on() {
+    for (members, pieces) in [(MEMBERS_PER_PIECE, 0), (MEMBERS_PER_PIECE + 1, 4)] {
+        let mut core = Core::new();
+        let ids: Vec<String> = (0..members as usize).map(|number| core.join("", number).unwrap()).collect();
+        ids.iter().enumerate().for_each(|(number, id)| assert_eq!(core.join(id, number), None));
+        core.groups.advance(core.now);
+        core.write();
+        let plan: Vec<(String, Vec<u8>)> = ids.iter().map(|id| (id.clone(), vec![1])).collect();
+        let before = core.groups.bytes();
+        core.sync(&ids[0], 0, &plan);
+        let kept = core.groups.bytes() - before;
+        assert_eq!(kept > 0, pieces > 0, "what is kept of the request is counted: {kept}");
+        assert_eq!(core.pieces(), pieces);
+        core.write();
+        core.pieces();
+        assert_eq!(core.groups.bytes() - before, ids.len(), "what is assigned");
+    }
 }
 
 fn gone_after(turns: usize) {
-    const MEMBERS: usize = 2_001;
+    const MEMBERS: usize = MEMBERS_PER_PIECE as usize + 1;
     let mut core = Core::new();
     let ids: Vec<String> = (0..MEMBERS).map(|number| core.join("", number).unwrap()).collect();
     ids.iter().enumerate().for_each(|(number, id)| assert_eq!(core.join(id, number), None));
@@ -161,7 +243,7 @@ fn gone_after(turns: usize) {
     let leaving = crate::group::LeavingMember { member_id: &ids[7], group_instance_id: None };
     core.groups.leave("large", std::iter::once(leaving), core.now, |code| assert_eq!(code.0, 0));
     let written = core.records.len();
-    (0..2).for_each(|_| core.groups.advance(core.now));
+    core.pieces();
     core.write();
     assert_eq!(core.records.len(), written, "nothing is written of a generation that is over");
     assert_eq!(core.groups.describe("large").unwrap().state(), "PreparingRebalance");

@@ -3,12 +3,22 @@
 use super::{RequestContext, reply_frame};
 use crate::auth::{Operation, Resource};
 use crate::errors::ErrorCode;
-use crate::group::{SyncAnswer, SyncRequest, Ticket};
+use crate::group::{KeptAssignments, SyncAnswer, SyncRequest, Ticket};
 use crate::metrics::CoreMetrics;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
-use crate::wire::sync_group::{SyncGroupRequest, SyncGroupResponse};
-use crate::wire::{ApiKey, Version, Wire, Writer};
+use crate::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
+use crate::wire::{ApiKey, Array, Version, Wire, Writer};
+
+/// The rows of a request as they came: to be copied in one go, and walked later.
+#[derive(Debug)]
+struct KeptRows {
+    bytes: Vec<u8>,
+    /// Where in them the next row begins.
+    at: usize,
+    left: usize,
+    version: Version,
+}
 
 pub(super) fn handle(
     shard: &mut Shard,
@@ -68,10 +78,31 @@ fn sync(shard: &mut Shard, context: &RequestContext<'_>, request: &SyncGroupRequ
         protocol_type: request.protocol_type.as_deref(),
         protocol_name: request.protocol_name.as_deref(),
         assignments: request.assignments.iter().map(|row| (row.member_id, row.assignment)),
+        keep: &|| Box::new(KeptRows::of(&request.assignments, context.version)),
     };
     let answer = shard.groups.sync(&sync, context.ticket(), context.now);
     let _undone = shard.persist();
     answer
+}
+
+impl KeptRows {
+    fn of(rows: &Array<'_, SyncGroupRequestAssignment<'_>>, version: Version) -> KeptRows {
+        KeptRows { bytes: rows.iter().rest().to_vec(), at: 0, left: rows.len(), version }
+    }
+}
+
+impl KeptAssignments for KeptRows {
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn take(&mut self, at_most: usize, each: &mut dyn FnMut(&str, &[u8])) -> bool {
+        let kept = Array::<SyncGroupRequestAssignment<'_>>::written(&self.bytes[self.at..], self.left, self.version);
+        let mut rows = kept.iter();
+        rows.by_ref().take(at_most).for_each(|row| each(&row.member_id, row.assignment));
+        (self.at, self.left) = (self.bytes.len() - rows.rest().len(), rows.len());
+        self.left > 0
+    }
 }
 
 fn write(answer: &SyncAnswer, version: Version, reply: &mut Writer<'_>) {
