@@ -6,8 +6,8 @@
 //! - [`entry`], [`segment`], [`snapshot`], [`manifest`]: what stands in the files. [`codec`]: records as Kafka's keys and values.
 //! - [`writer`] is the group commit, [`coverage`] says what of the log is still needed, [`stream`] joins them to a core's
 //!   [`store::Store`]. None of them does I/O: they say what to write, and which [`job`] to do beside the core.
-//! - A start: [`layout`] finds the generation (or makes one for another number of cores), [`scan`] where each stream ends,
-//!   [`replay`] reads it back, and others may see how far it is ([`reading`]). [`failure`] is why a start is refused; [`tool`] and [`salvage`] are for when it was.
+//! - A start: [`layout`] finds the generation (or makes one for another number of cores), [`scan`] where each stream ends, so
+//!   that appends may go on; [`replay`] reads it back, and others may see how far it is ([`reading`]). [`failure`] is why a start is refused; [`tool`] and [`salvage`] are for when it was.
 //! - [`disk`] is the file system as all that needs it: `files` the real one, [`testing`] one that fails.
 //!
 //! Invariants: what was reported durable is read back after any crash, in order, whole appends only, and nothing that was not
