@@ -59,6 +59,8 @@ pub struct Stream {
     coverage: Coverage,
     /// Whether `coverage` has all that is needed: not while a replay still reads the log.
     is_replayed: bool,
+    /// Where the first append goes.
+    opened_at: JournalPosition,
     taking: Option<Taking>,
     /// Size of each partition's snapshot.
     snapshot_bytes: BTreeMap<i32, u64>,
@@ -113,6 +115,7 @@ impl Stream {
             bases: scan.extents.iter().map(|extent| (extent.header.id, extent.header.base)).collect(),
             coverage: Coverage::default(),
             is_replayed: false,
+            opened_at: JournalPosition(position),
             taking: None,
             snapshot_bytes: checked.snapshot_bytes.clone(),
             snapshot_retry_at_ms: 0,
@@ -282,7 +285,9 @@ impl Store for Stream {
     }
 
     fn poll_job(&mut self, now: Now) -> Option<Job> {
-        if let Some(id) = self.writer.poll_prepare(now) {
+        // A start has better things to do, unless somebody is there already.
+        let prepares = self.is_replayed || self.writer.appended() > self.opened_at;
+        if let Some(id) = prepares.then(|| self.writer.poll_prepare(now)).flatten() {
             let direct = self.settings.mode == Durability::Fsync;
             return Some(Job::prepare(&self.folder, id, self.settings.segment_bytes, direct));
         }

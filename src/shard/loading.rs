@@ -120,8 +120,9 @@ impl Shard {
         }
     }
 
-    /// Reads on in what a former run has left: a step, and more if the turn has time.
+    /// Reads on in what a former run has left: a step, and more if the turn has time and no reply waits for its end.
     pub(super) fn load(&mut self, network: &dyn Network) -> std::io::Result<()> {
+        let is_waited_for = std::mem::take(&mut self.is_waited_for);
         while let Journal::Loading(loading) = &mut self.journal {
             let goes_on = loading.step(&mut self.groups, self.now).map_err(std::io::Error::other)?;
             if self.groups.has_records() {
@@ -130,7 +131,7 @@ impl Shard {
             }
             if !goes_on {
                 self.loaded();
-            } else if !network.has_time() {
+            } else if is_waited_for || !network.has_time() {
                 break;
             }
         }

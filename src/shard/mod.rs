@@ -91,6 +91,8 @@ pub struct Shard {
     /// What the journal had taken when it was last asked for a write.
     polled: JournalPosition,
     writes_next_turn: bool,
+    /// Something has come for this turn that somebody waits for.
+    is_waited_for: bool,
     /// The last turn was over before all answers were given that there were.
     had_no_time: bool,
     persistence: Persistence,
@@ -124,6 +126,7 @@ impl Shard {
             released: JournalPosition::default(),
             polled: JournalPosition::default(),
             writes_next_turn: false,
+            is_waited_for: false,
             had_no_time: false,
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
@@ -238,6 +241,7 @@ impl Service for Shard {
         frame: &[u8],
         replies: &mut Vec<u8>,
     ) -> Verdict {
+        self.is_waited_for = true;
         dispatch::request(self, connection, session, frame, replies)
     }
 
@@ -247,6 +251,7 @@ impl Service for Shard {
     }
 
     fn written(&mut self, token: u64, result: Result<(), WriteFailure>) {
+        self.is_waited_for = true;
         if let Err(result) = self.journal_written(token, result) {
             self.control.written(token, result);
         }
