@@ -492,3 +492,27 @@ fn a_superseded_snapshot_goes_when_the_newer_one_was_read() {
     assert!(!is_there(&life));
     assert_eq!(start.state[&(0, 0)], b"new");
 }
+
+#[test]
+fn a_start_prepares_no_segment_while_it_reads_unless_something_was_appended() {
+    let disk = filled();
+    let prepared = disk.paths().into_iter().filter(|path| path.contains("segment-")).max().expect("a segment");
+    disk.remove(&prepared).expect("it is there");
+    for appends in [false, true] {
+        let (mut life, mut start) = Simple::open(&disk.killed());
+        let segments_before = segments(&life.disk);
+        while !start.loaded.contains(&0) {
+            assert!(start.step(1).expect("it is whole"));
+        }
+        life.settle();
+        assert_eq!(segments(&life.disk), segments_before);
+        if appends {
+            life.append(0, 9, b"new");
+        } else {
+            while start.step(100).expect("it is whole") {}
+            life.stream.replayed(start.replay);
+            life.settle();
+        }
+        assert_eq!(segments(&life.disk), segments_before + 1);
+    }
+}
