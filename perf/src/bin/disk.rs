@@ -41,7 +41,9 @@ fn main() -> std::io::Result<()> {
     if is_busy {
         core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
     }
-    println!("| batch | file | write | sync | batches/s | MB/s | p50 us | p99 us | p99 us over time | max us | CPU us/batch |");
+    println!(
+        "| batch | file | write | sync | batches/s | MB/s | p50 us | p99 us | p99 us over time | max us | CPU us/batch |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     if word.as_deref() == Some("journal") {
         let case = Case { zeroed: true, direct: true, dsync: false, batch_bytes: 16 << 10, is_busy };
