@@ -91,6 +91,9 @@ pub const CORES_MAX: i32 = 1_024;
 /// Listeners of a server; a connection knows its own by an index of 8 bits.
 pub const LISTENERS_MAX: usize = 64;
 
+/// A group of more members than this is worked at in pieces of so many members, one in each turn of its core.
+pub const MEMBERS_PER_PIECE: u32 = 2_000;
+
 /// Groups of one core. A JoinGroup or OffsetCommit that would make one more is answered COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1 << 22;
 

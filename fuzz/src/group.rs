@@ -79,6 +79,7 @@ impl World {
             min_session_timeout_ms: 1,
             initial_rebalance_delay_ms: [0, 1, 700, 3_000][usize::from(choice % 4)],
             max_size: if choice & 4 == 0 { i32::MAX } else { 2 },
+            members_per_piece: if choice & 16 == 0 { 2_000 } else { 1 },
             ..GroupSettings::default()
         };
         let offsets = OffsetSettings {

@@ -7,9 +7,6 @@ use super::core::GroupKey;
 use super::outcome::SharedBytes;
 use super::records::{GroupMetadata, MemberMetadata};
 
-/// So many members are looked at in a piece. A group that has no more is done with at once.
-pub(super) const MEMBERS_PER_PIECE: u32 = 2_000;
-
 /// Assignments as a leader has handed them in, copied out of its request.
 pub trait KeptAssignments: std::fmt::Debug {
     /// The memory that they take, in bytes; at least as much as the assignments alone.

@@ -1,5 +1,7 @@
 //! What the owner of the server may set of the group coordinator's behaviour.
 
+use crate::limits::MEMBERS_PER_PIECE;
+
 /// Kafka's `group.*` keys of the classic protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
@@ -11,6 +13,8 @@ pub struct GroupSettings {
     pub initial_rebalance_delay_ms: i32,
     /// `group.max.size`, at least 1.
     pub max_size: i32,
+    /// [`MEMBERS_PER_PIECE`], less in tests; at least 1.
+    pub members_per_piece: u32,
 }
 
 impl Default for GroupSettings {
@@ -20,6 +24,7 @@ impl Default for GroupSettings {
             max_session_timeout_ms: 1_800_000,
             initial_rebalance_delay_ms: 3_000,
             max_size: i32::MAX,
+            members_per_piece: MEMBERS_PER_PIECE,
         }
     }
 }

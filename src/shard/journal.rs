@@ -21,7 +21,7 @@ pub enum Journal {
 }
 
 /// A turn that has appended more than so many bytes leaves it to the next turn to write them: sealing and copying takes time too.
-const APPENDED_PER_TURN_MAX: u64 = 1 << 20;
+pub(super) const APPENDED_PER_TURN_MAX: u64 = 1 << 20;
 
 /// Does a job beside the core; its end comes as [`super::Mail::JobDone`].
 pub type RunJob = Box<dyn Fn(Job)>;

@@ -51,6 +51,7 @@ impl Machine {
                 max_session_timeout_ms: SESSION_TIMEOUT_MAX_MS,
                 initial_rebalance_delay_ms: plan.initial_rebalance_delay_ms,
                 max_size: plan.max_size,
+                members_per_piece: plan.members_per_piece,
             },
             offsets: OffsetSettings {
                 metadata_max_bytes: 200,

@@ -3,6 +3,7 @@
 
 use super::random::Random;
 use crate::journal::store::Durability;
+use crate::limits::MEMBERS_PER_PIECE;
 
 /// A world to be made. Times are in milliseconds; a mean of `None` is never.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub(super) struct Plan {
     pub(super) fatal_writes: u64,
     /// Of a thousand turns of a core: they come late.
     pub(super) late_turns: u64,
+    /// Of a group, in a turn.
+    pub(super) members_per_piece: u32,
     /// The number of cores changes at a restart.
     pub(super) changes_cores: bool,
     /// Entries of the journal that a start reads at a time, and how long that takes.
@@ -79,7 +82,7 @@ impl Plan {
         let journal_mode = *random.pick(&modes);
         // What the system was given and has not synced, only a process' end leaves.
         let power_failures = if journal_mode == Durability::Fsync { *random.pick(&[0, 500, 1_000]) } else { 0 };
-        Plan {
+        let mut plan = Plan {
             journal_mode,
             segment_bytes: *random.pick(&[16 << 10, 64 << 10, 1 << 20]),
             power_failures,
@@ -102,11 +105,17 @@ impl Plan {
             failing_writes: *random.pick(&[0, 0, 0, 1, 10]),
             fatal_writes: *random.pick(&[0, 0, 2, 10]),
             late_turns: *random.pick(&[0, 10, 100]),
+            members_per_piece: MEMBERS_PER_PIECE,
             changes_cores: random.chance(100),
             load_step_entries: *random.pick(&[512, 16, 2]),
             load_step_us: *random.pick(&[50, 1_000, 10_000]),
             mean,
+        };
+        // Nothing is drawn for it: seeds stay what they were.
+        if plan.late_turns > 0 {
+            plan.members_per_piece = 1;
         }
+        plan
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::errors::ErrorCode;
 use crate::group::core::Turn;
 use crate::group::outcome::{Queued, SharedBytes};
-use crate::group::piecework::{Assigned, KeptAssignments, MEMBERS_PER_PIECE, Piecework, Placing, Writing};
+use crate::group::piecework::{Assigned, KeptAssignments, Piecework, Placing, Writing};
 use crate::group::records::Record;
 use crate::group::writes::Wait;
 use crate::limits::JOURNAL_ENTRY_MAX_BYTES;
@@ -40,7 +40,7 @@ impl ClassicGroup {
         A: Iterator<Item = (N, &'a [u8])> + Clone,
         N: AsRef<str>,
     {
-        let kept = self.is_large().then(|| (request.keep)());
+        let kept = self.is_large(turn).then(|| (request.keep)());
         let assignments = || request.assignments.clone();
         let bytes_at_most =
             kept.as_ref().map_or_else(|| assignments().map(|(_, bytes)| bytes.len()).sum(), |kept| kept.bytes());
@@ -93,7 +93,7 @@ impl ClassicGroup {
             Piecework::Placing(placing) if self.awaits(&placing.assigned) => self.place_some(placing, turn),
             Piecework::Writing(writing) if self.awaits(&writing.assigned) => self.describe_some(writing, turn),
             Piecework::HandingOut(group) => {
-                if self.hand_out_some(MEMBERS_PER_PIECE, turn) {
+                if self.hand_out_some(turn.core.settings.members_per_piece, turn) {
                     turn.core.piecework.push_back(Piecework::HandingOut(group));
                 }
             }
@@ -105,8 +105,8 @@ impl ClassicGroup {
         self.is_assigning && self.generation_id == assigned.generation_id
     }
 
-    fn is_large(&self) -> bool {
-        self.members.len() > MEMBERS_PER_PIECE as usize
+    fn is_large(&self, turn: &Turn<'_>) -> bool {
+        self.members.len() > turn.core.settings.members_per_piece as usize
     }
 
     fn nothing_assigned(&self, turn: &Turn<'_>) -> Box<Assigned> {
@@ -116,7 +116,7 @@ impl ClassicGroup {
     fn place_some(&mut self, mut placing: Placing, turn: &mut Turn<'_>) {
         let Placing { kept, assigned } = &mut placing;
         let mut buffer = Vec::new();
-        let has_more = kept.take(MEMBERS_PER_PIECE as usize, &mut |member_id, assignment| {
+        let has_more = kept.take(turn.core.settings.members_per_piece as usize, &mut |member_id, assignment| {
             self.place(member_id, assignment, &mut buffer, assigned);
         });
         assigned.add_buffer(&buffer);
@@ -139,7 +139,7 @@ impl ClassicGroup {
     }
 
     fn describe_some(&mut self, mut writing: Writing, turn: &mut Turn<'_>) {
-        let end = writing.next.saturating_add(MEMBERS_PER_PIECE).min(self.members.bound());
+        let end = writing.next.saturating_add(turn.core.settings.members_per_piece).min(self.members.bound());
         let Writing { assigned, members, next } = &mut writing;
         members.extend(self.describe_members(*next..end, |slot| assigned.of(slot)));
         *next = end;
@@ -165,7 +165,7 @@ impl ClassicGroup {
         assigned.written_before = self.last_written.take();
         self.handing_out = Some(assigned);
         self.end_sync_phase_if_nobody_owes(turn);
-        if self.is_large() {
+        if self.is_large(turn) {
             turn.core.piecework.push_back(Piecework::HandingOut(turn.key));
         } else {
             self.hand_out_the_rest(turn);

@@ -135,8 +135,8 @@ struct Both {
 }
 
 impl Both {
-    fn new(delay_ms: i32, max_size: i32) -> Both {
-        let group = GroupSettings { initial_rebalance_delay_ms: delay_ms, max_size, ..settings() };
+    fn new(delay_ms: i32, max_size: i32, members_per_piece: u32) -> Both {
+        let group = GroupSettings { initial_rebalance_delay_ms: delay_ms, max_size, members_per_piece, ..settings() };
         // No look for expired offsets: it has tests of its own.
         let offsets = OffsetSettings { retention_check_interval_ms: 1 << 40, ..OffsetSettings::default() };
         let room = Room::with(group, offsets);
@@ -455,8 +455,9 @@ proptest! {
         steps in steps(),
         delay_ms in prop_oneof![Just(1), Just(701)],
         max_size in prop_oneof![Just(3), Just(100)],
+        members_per_piece in prop_oneof![Just(1), Just(2), Just(100)],
     ) {
-        let mut both = Both::new(delay_ms, max_size);
+        let mut both = Both::new(delay_ms, max_size, members_per_piece);
         for step in &steps {
             both.step(step);
             if !both.compare() {
@@ -469,7 +470,7 @@ proptest! {
 /// The comparison must be able to fail.
 #[test]
 fn the_model_is_refused_by_a_wrong_answer() {
-    let mut both = Both::new(1, 100);
+    let mut both = Both::new(1, 100, 100);
     both.step(&Step::Join { client: 0, protocols: 0, protocol_type: 0, version: 3, without_id: false });
     both.naive.answers.push((1, naive::refused(25, "")));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| both.compare()));

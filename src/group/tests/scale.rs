@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::room::*;
 use crate::clock::Now;
-use crate::group::piecework::MEMBERS_PER_PIECE;
 use crate::group::slab::VISITS;
 use crate::group::{CopiedAssignments, Groups, JoinRequest, JoinedMember, Output, Record, SyncRequest, Ticket};
+use crate::limits::MEMBERS_PER_PIECE;
 
 const MEMBERS: usize = 10_000;
 const METADATA: [u8; 100] = [7; 100];

@@ -8,6 +8,7 @@ use crate::clock::Now;
 use crate::journal::store::{
     Change, Durability, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
 };
+use crate::shard::journal::APPENDED_PER_TURN_MAX;
 use crate::wire::Array;
 use crate::wire::delete_groups::DeleteGroupsRequest;
 use crate::wire::find_coordinator::FindCoordinatorRequest;
@@ -29,6 +30,10 @@ struct SlowStore {
     refuses: Rc<Cell<Option<Refused>>>,
     /// How many changes each append had.
     appends: Rc<RefCell<Vec<usize>>>,
+    /// How much longer each append makes the log.
+    append_bytes: Rc<Cell<u64>>,
+    /// How often it was asked what to write.
+    polls: Rc<Cell<usize>>,
 }
 
 impl Store for SlowStore {
@@ -37,7 +42,7 @@ impl Store for SlowStore {
         if let Some(refused) = self.refuses.get() {
             return Err(refused);
         }
-        self.appended.0 += 1;
+        self.appended.0 += self.append_bytes.get();
         Ok(self.appended)
     }
 
@@ -62,6 +67,7 @@ impl Store for SlowStore {
     }
 
     fn poll_write(&mut self, _: Now) -> Option<StoreWrite> {
+        self.polls.update(|polls| polls + 1);
         None
     }
 
@@ -112,11 +118,20 @@ fn waits_for(verdict: &Verdict) -> u64 {
 }
 
 /// What the test and the stores of its world share.
-#[derive(Default)]
 struct Stores {
     durable: Rc<Cell<JournalPosition>>,
     refuses: Rc<Cell<Option<Refused>>>,
     appends: Rc<RefCell<Vec<usize>>>,
+    append_bytes: Rc<Cell<u64>>,
+    polls: Rc<Cell<usize>>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        let append_bytes = Rc::new(Cell::new(1));
+        let (durable, refuses, appends, polls) = Default::default();
+        Stores { durable, refuses, appends, append_bytes, polls }
+    }
 }
 
 impl Stores {
@@ -125,15 +140,44 @@ impl Stores {
         let topics = vec![crate::config::DeclaredTopic { name: "t".into(), partitions: Some(1) }];
         let settings = Settings { topics, ..Settings::default() };
         let mut journals = |_: usize| -> (Journal, RunJob) {
-            let Stores { durable, refuses, appends } = self;
-            let (durable, refuses, appends) = (durable.clone(), refuses.clone(), appends.clone());
-            let store = SlowStore { appended: JournalPosition(0), durable, refuses, appends };
+            let store = SlowStore {
+                appended: JournalPosition(0),
+                durable: self.durable.clone(),
+                refuses: self.refuses.clone(),
+                appends: self.appends.clone(),
+                append_bytes: self.append_bytes.clone(),
+                polls: self.polls.clone(),
+            };
             (Journal::Open(Box::new(store)), Box::new(|job| unreachable!("nothing on files, but {job:?}")))
         };
         let mut world = World::with_journals(1, settings, &[], &mut journals);
         world.ask(0, ApiKey::FindCoordinator, 3, &FindCoordinatorRequest { key: "g".into(), ..Default::default() });
         world
     }
+}
+
+#[test]
+fn a_turn_that_has_appended_much_leaves_the_write_to_the_next() {
+    let stores = Stores::default();
+    let mut world = stores.world();
+    let mut polls_of_turns = |bytes: u64| {
+        world.settle();
+        stores.append_bytes.set(bytes);
+        commit(&mut world);
+        [(); 2].map(|()| {
+            let before = stores.polls.get();
+            let (shard, network) = (&mut world.shards[0], &mut world.networks[0]);
+            shard.begin(world.now);
+            shard.turn(world.now, network).expect("nothing fails");
+            assert!(
+                stores.polls.get() > before || shard.deadline_ms() <= Some(world.now.monotonic_ms),
+                "it is not forgotten"
+            );
+            stores.polls.get() - before
+        })
+    };
+    assert_eq!(polls_of_turns(APPENDED_PER_TURN_MAX), [1, 1]);
+    assert_eq!(polls_of_turns(APPENDED_PER_TURN_MAX + 1), [0, 1]);
 }
 
 #[test]
