@@ -15,8 +15,8 @@ fn a_seed_does_the_same_again() {
     }
 }
 
-/// Seeds within which a broken rule is noticed.
-const SEEDS_ENOUGH: u64 = 60;
+/// Seeds within which a broken rule is noticed: the rarest shows in two of a hundred.
+const SEEDS_ENOUGH: u64 = 250;
 
 #[test]
 fn every_rule_that_is_broken_is_noticed() {
