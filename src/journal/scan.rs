@@ -161,19 +161,24 @@ impl Scanner {
         self.scan
     }
 
-    /// Where a segment ends according to the next one.
+    /// Where a segment ends according to the next one, if that follows it.
     fn limit(&self, index: usize) -> Option<u64> {
-        Some(self.found.get(index + 1)?.in_use()?.previous_end)
+        let here = &self.found[index];
+        let next = self.found.get(index + 1)?.in_use()?;
+        let room = here.file_bytes.saturating_sub(HEADER_BYTES);
+        let base = here.in_use()?.base;
+        (base..=base + room).contains(&next.previous_end).then_some(next.previous_end)
     }
 
     fn open(&self, index: usize, header: Header) -> Result<EntryReader, OpenError> {
         let limit = self.limit(index);
         let found = &self.found[index];
-        let room = found.file_bytes.saturating_sub(HEADER_BYTES);
-        if let Some(limit) = limit
-            && !(header.base..=header.base + room).contains(&limit)
+        // Without syncs a power failure may have left an older header here than the one that the next segment follows.
+        if let (None, Some(next)) = (limit, self.found.get(index + 1))
+            && next.in_use().is_some()
+            && self.claims_behind(index + 1, header.base)?.is_some()
         {
-            return Err(misplaced(&self.found[index + 1].path, "it does not follow the segment before it"));
+            return Err(misplaced(&next.path, "it does not follow the segment before it"));
         }
         let file = self.disk.open(&found.path).at(&found.path)?;
         let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));
