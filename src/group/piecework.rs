@@ -1,6 +1,7 @@
 //! What is done for a large group in pieces, one in each turn of the core, so that nobody waits long for it: a leader's
 //! assignments on their way from its request to the members. What each piece does is in [`super::classic`].
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::core::GroupKey;
@@ -57,8 +58,10 @@ impl Piecework {
 pub(super) struct Assigned {
     pub(super) group: GroupKey,
     pub(super) generation_id: i32,
-    /// All members' assignments, one behind the other in as many buffers as there were pieces.
-    buffers: Vec<Rc<[u8]>>,
+    /// All members' assignments, one behind the other.
+    buffer: Rc<[u8]>,
+    /// Those of the pieces behind the first.
+    more_buffers: Vec<Rc<[u8]>>,
     /// For each slot of a member, where its assignment is.
     places: Vec<Place>,
     /// What comes back as last written if the record is refused.
@@ -69,49 +72,60 @@ pub(super) struct Assigned {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
+    /// 0: the first one.
     buffer: u32,
     start: u32,
     end: u32,
 }
 
 impl Assigned {
-    /// Nothing assigned yet to the members in the slots below `bound`.
-    pub(super) fn new(group: GroupKey, generation_id: i32, bound: u32) -> Assigned {
+    /// Nothing assigned yet to the members in the slots below `bound`; there is room for so many bytes.
+    pub(super) fn new(group: GroupKey, generation_id: i32, bound: u32, bytes: usize) -> Assigned {
         let places = vec![Place::default(); bound as usize];
-        Assigned { group, generation_id, buffers: Vec::new(), places, written_before: None, next: 0 }
+        let buffer = std::iter::repeat_n(0, bytes).collect();
+        Assigned { group, generation_id, buffer, more_buffers: Vec::new(), places, written_before: None, next: 0 }
     }
 
-    /// Notes that the bytes of a slot's assignment are `start..end` of the buffer that is added next.
+    /// Assigns to a member what fits behind the first `used` bytes; how many are used then.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub(super) fn assign(&mut self, slot: u32, assignment: &[u8], used: usize) -> usize {
+        let end = used + assignment.len();
+        let buffer = Rc::get_mut(&mut self.buffer).expect("nobody has it before all is assigned");
+        buffer[used..end].copy_from_slice(assignment);
+        self.places[slot as usize] = Place { buffer: 0, start: used as u32, end: end as u32 };
+        end
+    }
+
+    /// Notes that a slot's assignment will be `start..end` of the next piece's buffer.
     pub(super) fn place(&mut self, slot: u32, start: usize, end: usize) {
-        let (buffer, start, end) = (self.buffers.len() as u32, start as u32, end as u32);
+        let (buffer, start, end) = (self.more_buffers.len() as u32 + 1, start as u32, end as u32);
         self.places[slot as usize] = Place { buffer, start, end };
     }
 
+    /// A piece is placed.
     pub(super) fn add_buffer(&mut self, bytes: &[u8]) {
-        self.buffers.push(Rc::from(bytes));
+        self.more_buffers.push(Rc::from(bytes));
     }
 
-    /// How much is assigned to all of them.
+    /// How much is assigned to all of them, and to strangers.
     pub(super) fn bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.len()).sum()
+        self.buffer.len() + self.more_buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
     }
 
     pub(super) fn of(&self, slot: u32) -> SharedBytes {
-        match self.places.get(slot as usize) {
-            Some(Place { buffer, start, end }) if start < end => {
-                SharedBytes::new(self.buffers[*buffer as usize].clone(), *start..*end)
-            }
-            _ => SharedBytes::default(),
-        }
+        self.find(slot).map_or_else(SharedBytes::default, |(buffer, range)| SharedBytes::new(buffer.clone(), range))
     }
 
     pub(super) fn bytes_of(&self, slot: u32) -> &[u8] {
-        match self.places.get(slot as usize) {
-            Some(Place { buffer, start, end }) if start < end => {
-                &self.buffers[*buffer as usize][*start as usize..*end as usize]
-            }
-            _ => &[],
-        }
+        self.find(slot).map_or(&[], |(buffer, range)| &buffer[range.start as usize..range.end as usize])
+    }
+
+    fn find(&self, slot: u32) -> Option<(&Rc<[u8]>, Range<u32>)> {
+        let Place { buffer, start, end } = *self.places.get(slot as usize)?;
+        let buffer = buffer.checked_sub(1).map_or(&self.buffer, |piece| &self.more_buffers[piece as usize]);
+        (start < end).then_some((buffer, start..end))
     }
 }
 

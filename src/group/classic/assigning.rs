@@ -58,10 +58,13 @@ impl ClassicGroup {
         Ok(match kept {
             Some(kept) => HandedIn::Kept(kept),
             None => {
-                let mut assigned = self.nothing_assigned(turn);
-                let mut buffer = Vec::with_capacity(bytes_at_most);
-                assignments().for_each(|(id, bytes)| self.place(id.as_ref(), bytes, &mut buffer, &mut assigned));
-                assigned.add_buffer(&buffer);
+                let mut assigned = self.nothing_assigned(bytes_at_most, turn);
+                let mut used = 0;
+                for (member_id, assignment) in assignments() {
+                    if let Some(slot) = self.members.find(member_id.as_ref()) {
+                        used = assigned.assign(slot, assignment, used);
+                    }
+                }
                 HandedIn::Placed(assigned)
             }
         })
@@ -80,8 +83,8 @@ impl ClassicGroup {
                 self.write(Writing { assigned, members, next: self.members.bound() }, turn);
             }
             HandedIn::Kept(kept) => {
-                self.kept_bytes = kept.bytes();
-                let assigned = self.nothing_assigned(turn);
+                self.kept_bytes = kept.bytes() as u32;
+                let assigned = self.nothing_assigned(0, turn);
                 turn.core.piecework.push_back(Piecework::Placing(Placing { kept, assigned }));
             }
         }
@@ -109,15 +112,20 @@ impl ClassicGroup {
         self.members.len() > turn.core.settings.members_per_piece as usize
     }
 
-    fn nothing_assigned(&self, turn: &Turn<'_>) -> Box<Assigned> {
-        Box::new(Assigned::new(turn.key, self.generation_id, self.members.bound()))
+    fn nothing_assigned(&self, bytes: usize, turn: &Turn<'_>) -> Box<Assigned> {
+        Box::new(Assigned::new(turn.key, self.generation_id, self.members.bound(), bytes))
     }
 
     fn place_some(&mut self, mut placing: Placing, turn: &mut Turn<'_>) {
         let Placing { kept, assigned } = &mut placing;
         let mut buffer = Vec::new();
         let has_more = kept.take(turn.core.settings.members_per_piece as usize, &mut |member_id, assignment| {
-            self.place(member_id, assignment, &mut buffer, assigned);
+            // What strangers are assigned is not kept.
+            if let Some(slot) = self.members.find(member_id) {
+                let start = buffer.len();
+                buffer.extend_from_slice(assignment);
+                assigned.place(slot, start, buffer.len());
+            }
         });
         assigned.add_buffer(&buffer);
         turn.core.piecework.push_back(if has_more {
@@ -127,15 +135,6 @@ impl ClassicGroup {
             let members = Vec::with_capacity(self.members.len());
             Piecework::Writing(Writing { assigned: placing.assigned, members, next: 0 })
         });
-    }
-
-    /// What strangers are assigned is not kept.
-    fn place(&self, member_id: &str, assignment: &[u8], buffer: &mut Vec<u8>, assigned: &mut Assigned) {
-        if let Some(slot) = self.members.find(member_id) {
-            let start = buffer.len();
-            buffer.extend_from_slice(assignment);
-            assigned.place(slot, start, buffer.len());
-        }
     }
 
     fn describe_some(&mut self, mut writing: Writing, turn: &mut Turn<'_>) {
@@ -161,7 +160,7 @@ impl ClassicGroup {
     /// The assignments are written: everybody who waits gets its own, and whoever asks from now on.
     pub(super) fn hand_out_assignments(&mut self, mut assigned: Box<Assigned>, turn: &mut Turn<'_>) {
         self.enter(State::Stable, turn);
-        self.assigned_bytes = assigned.bytes();
+        self.assigned_bytes = assigned.bytes() as u32;
         assigned.written_before = self.last_written.take();
         self.handing_out = Some(assigned);
         self.end_sync_phase_if_nobody_owes(turn);

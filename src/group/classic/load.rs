@@ -19,7 +19,7 @@ impl ClassicGroup {
         core.members = core.members + record.members.len() - self.members.len();
         self.members = Members::new(core.seed());
         (self.is_written, self.last_written) = (true, None);
-        self.assigned_bytes = record.members.iter().map(|member| member.assignment.len()).sum();
+        self.assigned_bytes = record.members.iter().map(|member| member.assignment.len() as u32).sum();
         self.generation_id = record.generation;
         self.state_since_ms = record.current_state_timestamp_ms;
         let has_type = !record.protocol_type.is_empty() || !record.members.is_empty();

@@ -62,9 +62,9 @@ pub(in crate::group) struct ClassicGroup {
     members: Members,
     pending: Option<Box<PendingMembers>>,
     /// Of the assignments that the members have.
-    assigned_bytes: usize,
+    assigned_bytes: u32,
     /// Of the request that those are taken from.
-    kept_bytes: usize,
+    kept_bytes: u32,
     /// Assignments that not everybody in a Stable group has yet.
     handing_out: Option<Box<Assigned>>,
 }
@@ -123,7 +123,7 @@ impl ClassicGroup {
     /// The memory that it takes, roughly.
     pub(in crate::group) fn bytes(&self) -> usize {
         let pending_bytes = self.pending.as_ref().map_or(0, |pending| pending.bytes());
-        self.members.bytes() + pending_bytes + self.assigned_bytes + self.kept_bytes
+        self.members.bytes() + pending_bytes + self.assigned_bytes as usize + self.kept_bytes as usize
     }
 
     pub(in crate::group) fn is_empty(&self) -> bool {
