@@ -134,6 +134,12 @@ impl Scanner {
         };
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
+            None if self.is_rest_of_what_failed(index) => {
+                self.drop_what_failed();
+                let file_bytes = self.found[index].file_bytes;
+                self.scan.extents.push(Extent { header, file_bytes, end: header.base });
+                return Ok(false);
+            }
             None => self.open(index, header)?,
         };
         let stop = self.read(index, &mut reader, budget)?;
@@ -161,10 +167,29 @@ impl Scanner {
         self.scan
     }
 
+    fn next_in_use(&self, index: usize) -> Option<Header> {
+        self.found.get(index + 1)?.in_use()
+    }
+
+    /// Whether the next segment says that the log goes on behind an append which began before this one: a full disk stopped it
+    /// after some segments.
+    fn is_rest_of_what_failed(&self, index: usize) -> bool {
+        let cut_at = self.next_in_use(index).map(|next| next.previous_end);
+        self.scan.incomplete.is_some_and(|(begin, _)| cut_at == Some(begin))
+    }
+
+    /// Ends the extents where the append begins that is not all there.
+    fn drop_what_failed(&mut self) {
+        let Some((begin, _)) = self.scan.incomplete.take() else { return };
+        for extent in self.scan.extents.iter_mut().rev().take_while(|extent| extent.end > begin) {
+            extent.end = begin.max(extent.header.base);
+        }
+    }
+
     /// Where a segment ends according to the next one, if that follows it.
     fn limit(&self, index: usize) -> Option<u64> {
         let here = &self.found[index];
-        let next = self.found.get(index + 1)?.in_use()?;
+        let next = self.next_in_use(index)?;
         let room = here.file_bytes.saturating_sub(HEADER_BYTES);
         let base = here.in_use()?.base;
         (base..=base + room).contains(&next.previous_end).then_some(next.previous_end)
@@ -173,12 +198,12 @@ impl Scanner {
     fn open(&self, index: usize, header: Header) -> Result<EntryReader, OpenError> {
         let limit = self.limit(index);
         let found = &self.found[index];
-        // Without syncs a power failure may have left an older header here than the one that the next segment follows.
-        if let (None, Some(next)) = (limit, self.found.get(index + 1))
-            && next.in_use().is_some()
-            && self.claims_behind(index + 1, header.base)?.is_some()
-        {
-            return Err(misplaced(&next.path, "it does not follow the segment before it"));
+        if let (None, Some(next)) = (limit, self.next_in_use(index)) {
+            // Without syncs a power failure may have left an older header here than the one that the next segment follows.
+            let may_be_old = next.previous_end > header.base;
+            if !may_be_old || self.claims_behind(index + 1, header.base)?.is_some() {
+                return Err(misplaced(&self.found[index + 1].path, "it does not follow the segment before it"));
+            }
         }
         let file = self.disk.open(&found.path).at(&found.path)?;
         let end_offset = limit.map_or(found.file_bytes, |limit| header.offset_of(limit));

@@ -121,6 +121,7 @@ struct Owner {
     /// Keys of the snapshot that is being taken that were not given yet.
     to_give: Option<(i32, Vec<u8>)>,
     snapshots: bool,
+    has_long_appends: bool,
 }
 
 impl Owner {
@@ -145,6 +146,7 @@ impl Owner {
             jobs: Vec::new(),
             to_give: None,
             snapshots,
+            has_long_appends: false,
         })
     }
 
@@ -180,10 +182,13 @@ impl Owner {
         if self.start.as_ref().is_some_and(|start| !start.loaded.contains(&partition)) {
             return;
         }
-        let records: Records = (0..self.random.random_range(1..4))
+        // A long one takes several segments.
+        let count = if self.has_long_appends && self.random.random_ratio(1, 8) { 8..14 } else { 1..4 };
+        let records: Records = (0..self.random.random_range(count.clone()))
             .map(|_| {
                 // Of few lengths, so that what was cut off would fit into what comes after it.
                 let length = [0, 20, 600, 600, 600, 3_000][self.random.random_range(0..6)];
+                let length = if count.start > 1 { 3_000 } else { length };
                 let value = (0..length).map(|_| self.random.random()).collect();
                 (self.random.random_range(0..6), self.random.random_ratio(3, 4).then_some(value))
             })
@@ -285,6 +290,10 @@ fn fresh() -> MemoryDisk {
 
 /// Lives of one journal, each ended by a failure of the power (if `power` can fail), the process or the disk.
 fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
+    lives_with(seed, mode, power, snapshots, false);
+}
+
+fn lives_with(seed: u64, mode: Durability, power: bool, snapshots: bool, has_long_appends: bool) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut disk = fresh();
     for life in 0..6 {
@@ -304,6 +313,7 @@ fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
             }
             Err(error) => panic!("seed {seed}, life {life}: {error}"),
         };
+        owner.has_long_appends = has_long_appends;
         let turns = owner.random.random_range(100..600);
         for _ in 0..turns {
             owner.turn();
@@ -336,6 +346,13 @@ proptest! {
     fn durable_survives_kills(seed in 0..u64::MAX / 2) {
         lives(seed, Durability::Fsync, false, true);
         lives(seed, Durability::Os, false, true);
+    }
+
+    #[test]
+    fn an_append_of_several_segments_is_there_or_is_not(seed in 0..u64::MAX / 2) {
+        lives_with(seed, Durability::Fsync, true, false, true);
+        lives_with(seed, Durability::Fsync, false, true, true);
+        lives_with(seed, Durability::Os, false, false, true);
     }
 
     #[test]
