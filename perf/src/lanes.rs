@@ -9,7 +9,8 @@ use crate::{messages, wire};
 
 /// What OffsetFetch must find.
 pub(crate) const COMMITTED_OFFSET: i64 = 42;
-const LATENCY_MAX_NS: u64 = 60_000_000_000;
+/// Longer latencies are counted as this.
+pub(crate) const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]

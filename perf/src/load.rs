@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// latency counts from the moment that a request was due. Without it: as fast as answers come
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     rate: Option<u32>,
+    /// With a rate: requests that are due at once on one connection, as many bursts a second as make the rate
+    #[arg(long, value_name = "REQUESTS", default_value_t = 1, requires = "rate", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    burst: u16,
     /// Requests before the measurement begins
     #[arg(long, default_value_t = 20_000, value_name = "REQUESTS")]
     run_up: u64,
@@ -71,6 +74,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let version = options.api_version.unwrap_or(*newest.end());
     if !newest.contains(&version) || !(0.05..=600.0).contains(&options.seconds) {
         return Err("--api-version or --seconds is out of range; see --help".into());
+    }
+    if options.burst > options.pipelined {
+        return Err("--burst is more than --pipelined lets a connection have in flight; see --help".into());
     }
     need_open_files(usize::from(options.connections) + 64)?;
     pin(options.target.cpu)?;
@@ -174,13 +180,15 @@ fn request_of(judge: Judge, topic: &str, group: &str, generation: i32, id: &str)
 
 fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engine) -> Result<Report, String> {
     lanes.batch();
-    let mut pace = options.rate.map(|rate| Pace::new(rate, Instant::now()));
+    let mut pace = options.rate.map(|rate| Pace::new(rate, options.burst, Instant::now()));
     lanes.goes_on = pace.is_none();
     for connection in 0..usize::from(options.connections) {
         for _ in 0..if pace.is_none() { options.pipelined } else { 0 } {
             lanes.ask(connection, engine.output(connection));
         }
     }
+    // Looking for it takes a while, in which requests would come due.
+    let server_pid = options.target.pid()?;
     let start = Instant::now();
     // At a rate, no longer than a second.
     let run_up = options.rate.map_or(options.run_up, |rate| options.run_up.min(rate.into()));
@@ -190,8 +198,13 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
             return Err(format!("the run-up took more than {RUN_UP_LIMIT:?}"));
         }
     }
-    let server = options.target.meter()?;
+    let server = CpuMeter::new(server_pid)?;
     let own = CpuMeter::new(std::process::id())?;
+    if let Some(pace) = &mut pace {
+        pace.restart(Instant::now());
+    }
+    // What was answered meanwhile waited for this program.
+    turn(lanes, engine, pace.as_mut())?;
     lanes.reset();
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(options.seconds);
@@ -208,6 +221,7 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.text("shape", format!("{}x{}", options.connections, options.pipelined));
     if let Some(rate) = options.rate {
         report.whole("rate", rate);
+        report.whole("burst", options.burst);
     }
     report.real("requests_per_s", requests as f64 * 1e9 / elapsed_ns, 0);
     report.real("server_cpu_us_per_request", server.running_ns as f64 / 1e3 / requests as f64, 3);
@@ -217,6 +231,11 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.real("load_wait_share", own.waiting_ns as f64 / elapsed_ns, 2);
     for (name, quantile) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)] {
         report.real(name, lanes.histogram.value_at_quantile(quantile) as f64 / 1e3, 1);
+    }
+    if let Some(pace) = &pace {
+        for (name, quantile) in [("late_p50_us", 0.5), ("late_p99_us", 0.99)] {
+            report.real(name, pace.lateness.value_at_quantile(quantile) as f64 / 1e3, 1);
+        }
     }
     report.whole("requests", requests);
     report.real("seconds", elapsed.as_secs_f64(), 2);
