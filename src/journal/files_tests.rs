@@ -40,6 +40,7 @@ fn open(layout: &Layout) -> (Stream, Vec<u32>) {
     let settings = StreamSettings {
         mode: Durability::Fsync,
         segment_bytes,
+        prepare_step_bytes: BLOCK_BYTES as u64,
         snapshot_after_bytes: 2 * segment_bytes,
         room_bytes: 0,
     };

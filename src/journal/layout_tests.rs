@@ -69,6 +69,7 @@ pub(in crate::journal) fn filled(streams: usize) -> (MemoryDisk, Content) {
     let settings = StreamSettings {
         mode: Durability::Fsync,
         segment_bytes: 4 * BLOCK_BYTES as u64,
+        prepare_step_bytes: BLOCK_BYTES as u64,
         snapshot_after_bytes: 1 << 30,
         room_bytes: 0,
     };

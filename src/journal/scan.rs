@@ -172,10 +172,12 @@ impl Scanner {
     }
 
     /// Whether the next segment says that the log goes on behind an append which began before this one: a full disk stopped it
-    /// after some segments.
+    /// after some segments. Those with its begin may be gone, if nothing before it is needed any more.
     fn is_rest_of_what_failed(&self, index: usize) -> bool {
-        let cut_at = self.next_in_use(index).map(|next| next.previous_end);
-        self.scan.incomplete.is_some_and(|(begin, _)| cut_at == Some(begin))
+        let Some(next) = self.next_in_use(index) else { return false };
+        let first_base = self.found[0].in_use().map(|first| first.base);
+        let began_before_the_first = self.scan.entries == 0 && first_base.is_some_and(|base| next.previous_end < base);
+        began_before_the_first || self.scan.incomplete.is_some_and(|(begin, _)| next.previous_end == begin)
     }
 
     /// Ends the extents where the append begins that is not all there.

@@ -28,9 +28,19 @@ impl Entries for Sized {
     }
 }
 
+/// Records of one append.
+struct Several(Vec<Sized>);
+
+impl Entries for Several {
+    fn write(&self, entries: &mut EntryWriter<'_>) {
+        self.0.iter().for_each(|record| record.write(entries));
+    }
+}
+
 const SETTINGS: StreamSettings = StreamSettings {
     mode: Durability::Fsync,
     segment_bytes: HEADER_BYTES + 8 * BLOCK_BYTES as u64,
+    prepare_step_bytes: BLOCK_BYTES as u64,
     snapshot_after_bytes: 1 << 30,
     room_bytes: 0,
 };
@@ -233,6 +243,7 @@ fn a_snapshot_that_saw_what_failed_is_given_up() {
     assert_eq!(journal.stream.state(), StoreState::Full);
     assert_eq!(journal.stream.snapshot_under_way(), None);
     journal.stream.complete_snapshot();
+    journal.jobs();
     let later = Now { monotonic_ms: 10_000, unix_ms: 0 };
     let probe = journal.stream.poll_write(later).expect("tried again");
     journal.disk.write(probe.file, probe.offset, &probe.data).expect("a write");
@@ -242,4 +253,42 @@ fn a_snapshot_that_saw_what_failed_is_given_up() {
     journal.flush();
     let (_, names) = Journal::open(journal.disk.killed());
     assert_eq!(names, "ac");
+}
+
+#[test]
+fn the_last_segments_of_an_append_that_failed_are_no_damage_without_the_first_ones() {
+    let mut journal = Journal::fresh();
+    journal.append(&[Sized(b'a', 100)]);
+    journal.flush();
+    let long = (0..25).map(|_| Sized(b'b', 4_000)).collect();
+    journal.stream.append(0, 1, &Several(long)).expect("room");
+    let later = Now { monotonic_ms: 10_000, unix_ms: 0 };
+    for number in 1.. {
+        let write = journal.poll_write();
+        if number == 4 {
+            let full = WriteFailure::Write(Error::from(ErrorKind::StorageFull));
+            journal.stream.written(write.token, Err(full), Now::default());
+            break;
+        }
+        journal.disk.write(write.file, write.offset, &write.data).expect("a write");
+        journal.disk.sync(write.file).expect("a sync");
+        journal.stream.written(write.token, Ok(()), Now::default());
+        journal.jobs();
+    }
+    journal.jobs();
+    let probe = journal.stream.poll_write(later).expect("tried again");
+    journal.disk.write(probe.file, probe.offset, &probe.data).expect("a write");
+    journal.disk.sync(probe.file).expect("a sync");
+    journal.stream.written(probe.token, Ok(()), later);
+    journal.append(&[Sized(b'c', 100)]);
+    journal.flush();
+    for (gone, left) in [(0, "ac"), (1, "c"), (2, "c"), (3, "c")] {
+        let disk = journal.disk.killed();
+        (1..=gone).for_each(|number| disk.remove(&segment(number)).expect("it is there"));
+        let (mut opened, names) = Journal::open(disk);
+        assert_eq!(names, left, "without the first {gone}");
+        opened.append(&[Sized(b'd', 100)]);
+        opened.flush();
+        assert_eq!(Journal::open(opened.disk.killed()).1, format!("{left}d"));
+    }
 }

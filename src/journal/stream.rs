@@ -28,6 +28,9 @@ pub struct StreamSettings {
     pub mode: Durability,
     /// Size of new segments; a multiple of the block size, at least two blocks.
     pub segment_bytes: u64,
+    /// The next segment is filled with zeros in steps of so many bytes, whole blocks, while the log grows: at once they would
+    /// hold up the disk.
+    pub prepare_step_bytes: u64,
     /// Log that is kept before snapshots are taken to shorten it; more if the snapshots themselves are larger.
     pub snapshot_after_bytes: u64,
     /// Memory that is there from the start for records on their way, so that a large one does not wait for pages. More is
@@ -40,6 +43,7 @@ impl Default for StreamSettings {
         StreamSettings {
             mode: Durability::Fsync,
             segment_bytes: DEFAULT_SEGMENT_BYTES,
+            prepare_step_bytes: 1 << 20,
             snapshot_after_bytes: 4 * DEFAULT_SEGMENT_BYTES,
             room_bytes: 0,
         }
@@ -54,6 +58,7 @@ pub struct Stream {
     writer: Writer,
     /// The segment that is written and the next one, if it is prepared.
     files: BTreeMap<SegmentId, Box<dyn DiskFile>>,
+    preparing: Option<Preparing>,
     /// First position of each segment in use.
     bases: BTreeMap<SegmentId, u64>,
     coverage: Coverage,
@@ -69,6 +74,14 @@ pub struct Stream {
     jobs: VecDeque<Job>,
 }
 
+/// A segment that has some of its zeros.
+struct Preparing {
+    id: SegmentId,
+    done_bytes: u64,
+    /// A step is under way.
+    is_busy: bool,
+}
+
 /// After a snapshot failed, in milliseconds.
 const SNAPSHOT_RETRY_MS: u64 = 10_000;
 
@@ -81,7 +94,7 @@ impl Stream {
     /// [`OpenError::Io`].
     ///
     /// # Panics
-    /// If the replay has not checked the log, or a segment's size is not made of blocks.
+    /// If the replay has not checked the log, or sizes of segments are not made of blocks.
     pub fn open(replay: &Replay, settings: StreamSettings) -> Result<Self, OpenError> {
         let blocks = settings.segment_bytes / BLOCK_BYTES as u64;
         assert!(
@@ -112,6 +125,7 @@ impl Stream {
             settings,
             writer,
             files,
+            preparing: None,
             bases: scan.extents.iter().map(|extent| (extent.header.id, extent.header.base)).collect(),
             coverage: Coverage::default(),
             is_replayed: false,
@@ -158,11 +172,43 @@ impl Stream {
         let file = if prepared == Some(id) {
             disk.open_for_writing(&path, direct)
         } else {
-            job::prepare(disk, &self.folder, id, self.settings.segment_bytes, direct)
+            let bytes = self.settings.segment_bytes;
+            let file = job::prepare(disk, &self.folder, id, 0..bytes, bytes, direct);
+            file.map(|file| file.expect("it has all its zeros"))
         };
         self.files.insert(id, file.at(&path)?);
         self.writer.prepared(true, Now::default());
         Ok(())
+    }
+
+    /// The next step of a segment that is to be prepared.
+    fn poll_prepare(&mut self, now: Now) -> Option<Job> {
+        // A start has better things to do, unless somebody is there already.
+        let waits = !self.is_replayed && self.writer.appended() <= self.opened_at;
+        if waits || self.writer.state() == StoreState::Fenced {
+            return None;
+        }
+        if let Some(id) = self.writer.poll_prepare(now) {
+            self.preparing = Some(Preparing { id, done_bytes: 0, is_busy: false });
+        }
+        let StreamSettings { segment_bytes, prepare_step_bytes, mode, .. } = self.settings;
+        let ahead_bytes = self.writer.used_bytes().saturating_mul(2);
+        let preparing = self.preparing.as_mut().filter(|it| !it.is_busy && it.done_bytes <= ahead_bytes)?;
+        preparing.is_busy = true;
+        let end = segment_bytes.min(preparing.done_bytes + prepare_step_bytes);
+        let (zeros, direct) = (preparing.done_bytes..end, mode == Durability::Fsync);
+        Some(Job::prepare(&self.folder, preparing.id, zeros, segment_bytes, direct))
+    }
+
+    fn prepared(&mut self, id: SegmentId, done_bytes: u64, file: Option<Box<dyn DiskFile>>, now: Now) {
+        match file {
+            Some(file) => {
+                self.preparing = None;
+                self.files.insert(id, file);
+                self.writer.prepared(true, now);
+            }
+            None => self.preparing = Some(Preparing { id, done_bytes, is_busy: false }),
+        }
     }
 
     fn note_written(&mut self) {
@@ -186,7 +232,8 @@ impl Stream {
         };
         let kept = self.bases.split_off(&keep);
         self.is_removing = true;
-        self.jobs.push_back(Job::remove(&self.folder, std::mem::replace(&mut self.bases, kept), keep));
+        let gone = std::mem::replace(&mut self.bases, kept);
+        self.jobs.push_back(Job::remove(&self.folder, gone, keep, self.settings.segment_bytes));
     }
 
     fn snapshot_failed(&mut self, id: SnapshotId, error: &std::io::Error, now: Now) {
@@ -285,11 +332,8 @@ impl Store for Stream {
     }
 
     fn poll_job(&mut self, now: Now) -> Option<Job> {
-        // A start has better things to do, unless somebody is there already.
-        let prepares = self.is_replayed || self.writer.appended() > self.opened_at;
-        if let Some(id) = prepares.then(|| self.writer.poll_prepare(now)).flatten() {
-            let direct = self.settings.mode == Durability::Fsync;
-            return Some(Job::prepare(&self.folder, id, self.settings.segment_bytes, direct));
+        if let Some(step) = self.poll_prepare(now) {
+            return Some(step);
         }
         let written = self.writer.written_position();
         let taking = self.taking.as_mut();
@@ -298,11 +342,9 @@ impl Store for Stream {
 
     fn job_done(&mut self, done: JobDone, now: Now) {
         match done.0 {
-            Done::Prepared(id, Ok(file)) => {
-                self.files.insert(id, file);
-                self.writer.prepared(true, now);
-            }
-            Done::Prepared(id, Err(error)) => {
+            Done::Prepared(id, done_bytes, Ok(file)) => self.prepared(id, done_bytes, file, now),
+            Done::Prepared(id, _, Err(error)) => {
+                self.preparing = None;
                 tracing::warn!(folder = self.folder, segment = %id, %error, "the next segment could not be made");
                 self.writer.prepared(false, now);
             }

@@ -279,7 +279,8 @@ impl Owner {
 
 fn settings(mode: Durability) -> StreamSettings {
     let segment_bytes = 4 * BLOCK_BYTES as u64;
-    StreamSettings { mode, segment_bytes, snapshot_after_bytes: 2 * segment_bytes, room_bytes: 0 }
+    let prepare_step_bytes = BLOCK_BYTES as u64;
+    StreamSettings { mode, segment_bytes, prepare_step_bytes, snapshot_after_bytes: 2 * segment_bytes, room_bytes: 0 }
 }
 
 fn fresh() -> MemoryDisk {
@@ -361,12 +362,14 @@ proptest! {
     }
 }
 
-/// A write that failed came back, because what had cut it off was lost; a segment had an older header than the next one follows.
+/// A write that failed came back, because what had cut it off was lost; a segment had an older header than the next one follows;
+/// of an append that a full disk had stopped only the last segments were left, the others being covered by snapshots.
 #[test]
 fn seeds_that_failed_once() {
     for seed in [2_913_188_557_609_481_432, 4_599_440_372_832_736_899] {
         lives(seed, Durability::Os, true, false);
     }
+    lives_with(6_565_132_884_203_294_119, Durability::Fsync, false, true, true);
 }
 
 /// A stream that is opened, and what does its writes and jobs.
@@ -522,6 +525,52 @@ fn a_superseded_snapshot_goes_when_the_newer_one_was_read() {
     life.settle();
     assert!(!is_there(&life));
     assert_eq!(start.state[&(0, 0)], b"new");
+}
+
+/// A new stream with segments of 17 blocks.
+fn with_long_segments() -> Simple {
+    let disk = fresh();
+    let mut start = Start::new(&disk).expect("it opens");
+    while start.step(1).expect("it is empty") {}
+    let segment_bytes = 17 * BLOCK_BYTES as u64;
+    let stream = Stream::open(&start.replay, StreamSettings { segment_bytes, ..settings(Durability::Fsync) });
+    let mut simple = Simple { disk, stream: stream.expect("it opens") };
+    simple.stream.replayed(start.replay);
+    simple
+}
+
+#[test]
+fn the_next_segment_is_prepared_while_the_first_half_of_this_one_fills() {
+    let block = BLOCK_BYTES as u64;
+    let mut life = with_long_segments();
+    let mut prepared_bytes = 0;
+    for number in 1.. {
+        life.append(0, 1, &[0; 1_000]);
+        let used_bytes = life.stream.writer.used_bytes();
+        assert!((number * 1_000..number * 1_100 + block).contains(&used_bytes), "{number}: {used_bytes}");
+        let Some(preparing) = &life.stream.preparing else { break };
+        assert!(preparing.done_bytes > prepared_bytes || preparing.done_bytes > 2 * used_bytes);
+        prepared_bytes = preparing.done_bytes;
+        assert!(
+            (2 * used_bytes..=2 * used_bytes + block).contains(&prepared_bytes),
+            "{prepared_bytes} for {used_bytes}"
+        );
+    }
+    assert_eq!(life.stream.files.len(), 2);
+    let used_blocks = life.stream.writer.used_bytes() / block;
+    assert!((7..=8).contains(&used_blocks), "{used_blocks} of 17");
+}
+
+#[test]
+fn all_of_the_next_segment_is_prepared_if_records_wait_for_it() {
+    let mut life = with_long_segments();
+    life.append(0, 1, b"first");
+    assert_eq!(life.stream.files.len(), 1);
+    let too_long_for_the_rest = vec![0; 16 * BLOCK_BYTES - 50];
+    life.stream.append(0, 1, &Listed(vec![(0, Some(too_long_for_the_rest))])).expect("room");
+    assert!(life.stream.poll_write(Now::default()).is_none(), "it waits");
+    life.settle();
+    assert_eq!(life.stream.durable(), life.stream.appended());
 }
 
 #[test]

@@ -263,6 +263,15 @@ impl Writer {
         }
     }
 
+    /// How much of the segment that is written is used; all if records wait for the next one already, or if only that can show
+    /// whether there is space again.
+    pub fn used_bytes(&self) -> u64 {
+        if self.state == StoreState::Full || !self.rolls.is_empty() {
+            return self.segment_bytes;
+        }
+        self.segment_bytes.saturating_sub(self.fill_end - self.appended)
+    }
+
     /// Everything up to here is as durable as the mode promises.
     pub fn durable(&self) -> JournalPosition {
         JournalPosition(match self.mode {

@@ -53,7 +53,8 @@ impl Journals {
         let layout = Layout::open(folder, placement, &mut show)?;
         let segment_bytes = settings.journal_segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
         let (snapshot_after_bytes, room_bytes) = (4 * segment_bytes, JOURNAL_WRITE_MAX_BYTES);
-        let settings = StreamSettings { mode, segment_bytes, snapshot_after_bytes, room_bytes };
+        let settings =
+            StreamSettings { mode, segment_bytes, snapshot_after_bytes, room_bytes, ..StreamSettings::default() };
         Ok(Journals::Folder { layout, settings })
     }
 

@@ -14,6 +14,7 @@ use crate::config::{InternalTopicSettings, Settings};
 use crate::control::{Control, NodeEndpoints, Views, log};
 use crate::group::Groups;
 use crate::group::settings::{GroupSettings, OffsetSettings};
+use crate::journal::block::BLOCK_BYTES;
 use crate::journal::job::JobDone;
 use crate::journal::stream::StreamSettings;
 use crate::leadership::pin;
@@ -63,6 +64,7 @@ impl Machine {
         let stream = StreamSettings {
             mode: plan.journal_mode,
             segment_bytes: plan.segment_bytes,
+            prepare_step_bytes: BLOCK_BYTES as u64,
             snapshot_after_bytes: 2 * plan.segment_bytes,
             room_bytes: 0,
         };

@@ -29,6 +29,7 @@ const SEGMENT_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 const SETTINGS: StreamSettings = StreamSettings {
     mode: Durability::Fsync,
     segment_bytes: SEGMENT_BYTES,
+    prepare_step_bytes: BLOCK_BYTES as u64,
     snapshot_after_bytes: 2 * SEGMENT_BYTES,
     room_bytes: 0,
 };
