@@ -239,6 +239,8 @@ impl Core {
     fn turn(&mut self) {
         self.groups.advance(self.now);
         self.write();
+        self.groups.do_a_piece(self.now);
+        self.write();
         while let Some(output) = self.groups.poll_output() {
             let (Output::Join(_, _) | Output::Sync(_, _)) = output;
         }
@@ -248,6 +250,8 @@ impl Core {
     fn measured_turn(&mut self, what: &str) {
         let start = Instant::now();
         self.groups.advance(self.now);
+        self.write();
+        self.groups.do_a_piece(self.now);
         self.write();
         let at_once = start.elapsed();
         let start = Instant::now();
@@ -267,6 +271,8 @@ impl Core {
             while self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms) {
                 let start = Instant::now();
                 self.groups.advance(self.now);
+                self.write();
+                self.groups.do_a_piece(self.now);
                 self.longest = self.longest.max(start.elapsed());
                 self.write();
             }

@@ -5,8 +5,8 @@ that does nothing, and beside the disk.
     perf/under_commits.py [--rate 100000] [--rounds 5] [--seconds 4] [--journal fsync]
 
 In each round, for the floor and then for the server, 64 connections send HEARTBEATS heartbeats a second at even intervals, first
-alone, then while other 64 connections commit RATE offsets a second; then those commit alone. Latency counts from when a request
-was due. Server and floor have the first allowed CPU; both loads share the last one, and so what they wait for each other, for the
+alone, then while other 64 connections commit RATE offsets a second; then those commit alone; then BURSTS a second are committed, 32
+at once on a connection. Latency counts from when a request was due. Server and floor have the first allowed CPU; both loads share the last one, and so what they wait for each other, for the
 disk's interrupts and for the host of a virtual machine is in the figures of both. The floor writes nothing to a disk: beside its
 commits `disk` says what the disk alone takes while the CPUs are as busy.
 """
@@ -33,6 +33,7 @@ def options():
     parser.add_argument("--folder", default=os.path.join(ROOT, "target/release"), help="where the programs are")
     parser.add_argument("--port", type=int, default=19392, help="of the server; the floor has the next one")
     parser.add_argument("--rate", type=int, default=100_000, help="commits a second")
+    parser.add_argument("--bursts", type=int, default=300_000, help="commits a second that come in bursts of 32")
     parser.add_argument("--heartbeats", type=int, default=2_000, help="a second")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
@@ -62,9 +63,10 @@ class Load:
     def __init__(self, chosen, name, port):
         self.chosen, self.name, self.port = chosen, name, port
 
-    def start(self, kind, rate, pipelined, seconds):
+    def start(self, kind, rate, pipelined, seconds, burst=1):
         command = [os.path.join(self.chosen.folder, "rallypoint-perf"), "load", kind, "127.0.0.1:%d" % self.port, "--json",
-                   "--rate", str(rate), "--connections", "64", "--pipelined", str(pipelined), "--seconds", str(seconds)]
+                   "--rate", str(rate), "--connections", "64", "--pipelined", str(pipelined), "--seconds", str(seconds),
+                   "--burst", str(burst)]
         command += ["--floor"] if self.name == "floor" else []
         before = with_short_slices if kind == "heartbeat" else None
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=before)
@@ -82,7 +84,8 @@ class Load:
         time.sleep(1.5)
         beside = self.heartbeats()
         result(commits)
-        return {"idle": idle, "beside": beside, "commits": result(self.commits(seconds))}
+        bursts = self.start("offset-commit", self.chosen.bursts, 64, seconds, 32)
+        return {"idle": idle, "beside": beside, "bursts": result(bursts), "commits": result(self.commits(seconds))}
 
 
 def result(process):
@@ -108,7 +111,7 @@ def disk_beside(chosen, floor, folder):
 
 def row(number, name, it):
     shares = "%.2f | %.2f" % (it["idle"]["server_cpu_share"], it["beside"]["server_cpu_share"])
-    waits = " | ".join("%.0f" % it[what][key] for what in ("idle", "beside", "commits") for key in ("p50_us", "p99_us"))
+    waits = " | ".join("%.0f" % it[what][key] for what in ("idle", "beside", "commits", "bursts") for key in ("p50_us", "p99_us"))
     print("| %d, %s | %s | %s |" % (number, name, shares, waits), flush=True)
 
 
@@ -127,6 +130,10 @@ def report(rounds):
     for key in ("disk alone", "disk beside the floor's commits"):
         columns = [middle([it[key][at] for it in rounds]) for at in ("p50_us", "p99_us", "over_time_us")]
         print("%s: p50 %s us, p99 %s us, p99 over time %s us" % (key, *columns))
+    for name in ("floor", "server"):
+        print("p50 and p99 us of commits in bursts, %s: %s, %s" % (
+            name, *[middle([it[name]["bursts"][key] for it in rounds]) for key in ("p50_us", "p99_us")]))
+    print("twice the disk's p99 alone and 1 ms: %s" % middle([2 * it["disk alone"]["p99_us"] + 1_000 for it in rounds]))
     print("commit p99 us: %s" % middle([it["server"]["commits"]["p99_us"] for it in rounds]))
     for key in ("p99_us", "over_time_us"):
         wanted = [2 * it["disk beside the floor's commits"][key] + 1_000 for it in rounds]
@@ -150,8 +157,9 @@ def main():
         await_port(server.port)
         await_port(floor.port)
         print("p50 and p99 in us, %d heartbeats/s and %d commits/s\n" % (chosen.heartbeats, chosen.rate))
-        print("| round | core busy alone | beside | Heartbeat alone p50 | p99 | beside p50 | p99 | commits alone p50 | p99 |")
-        print("|---|" + "--:|" * 8)
+        print("| round | core busy alone | beside | Heartbeat alone p50 | p99 | beside p50 | p99 | commits alone p50 | p99 "
+              "| in bursts p50 | p99 |")
+        print("|---|" + "--:|" * 10)
         for number in range(1, chosen.rounds + 1):
             it = {"disk alone": disk_alone(chosen, folder)}
             for load in (floor, server):

@@ -299,6 +299,7 @@ fn settle(groups: &mut Groups) -> Option<rallypoint::group::JoinAnswer> {
     let mut answer = None;
     for _ in 0..3 {
         groups.advance(NOW);
+        groups.do_a_piece(NOW);
         if let Some(taken) = groups.take_records(&mut Vec::new()) {
             groups.written(taken.write, Ok(()), NOW);
         }

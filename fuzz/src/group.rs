@@ -324,6 +324,7 @@ impl World {
                 self.answered(output);
             }
             self.groups.advance(self.now);
+            self.groups.do_a_piece(self.now);
             let is_due = self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms);
             if !is_due && !self.groups.has_records() && !self.groups.has_output() {
                 return;

@@ -118,7 +118,7 @@ impl Groups {
         }
     }
 
-    /// Does a bounded piece of what has come due.
+    /// Does a bounded piece of what has come due. Then [`Groups::do_a_piece`] has its turn.
     pub fn advance(&mut self, now: Now) {
         for _ in 0..STEPS_MAX {
             match self.core.timers.step(now.monotonic_ms) {
@@ -133,11 +133,11 @@ impl Groups {
             }
         }
         self.sweep_some(now);
-        self.do_a_piece(now);
     }
 
-    /// Goes on with what a turn before this one has left, of one group.
-    fn do_a_piece(&mut self, now: Now) {
+    /// Goes on with what a turn before this one has left, of one large group. Call it when the records of [`Groups::advance`] are
+    /// taken: a record that is too large for the journal is refused together with all that are taken with it.
+    pub fn do_a_piece(&mut self, now: Now) {
         if self.piecework_before > 0
             && let Some(piece) = self.core.piecework.pop_front()
             && self.is_there(piece.group())

@@ -265,6 +265,8 @@ impl Service for Shard {
         if self.journal.store().is_some() {
             self.groups.advance(now);
             let _undone = self.persist();
+            self.groups.do_a_piece(now);
+            let _undone = self.persist();
             self.turn_journal(network);
         }
         self.answer_parked(network);

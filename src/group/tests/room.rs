@@ -429,6 +429,7 @@ impl Room {
                 assert!(before.is_none(), "answered twice: {before:?}");
             }
             self.groups.advance(self.now);
+            self.groups.do_a_piece(self.now);
             let is_due = self.groups.next_deadline_ms().is_some_and(|ms| ms <= self.now.monotonic_ms);
             if !is_due && !self.groups.has_records() && self.groups.core.outputs.is_empty() {
                 self.check_census();

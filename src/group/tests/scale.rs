@@ -68,7 +68,7 @@ impl Core {
         let mut pieces = 0;
         while !self.groups.core.piecework.is_empty() {
             assert!(self.groups.next_deadline_ms() <= Some(self.now.monotonic_ms));
-            let each = visits_each(MEMBERS_PER_PIECE as usize, || self.groups.advance(self.now));
+            let each = visits_each(MEMBERS_PER_PIECE as usize, || self.groups.do_a_piece(self.now));
             assert!(each < 15.0, "a piece: {each} looks for each of its members");
             pieces += usize::from(each > 0.0);
         }
@@ -164,7 +164,7 @@ fn assignments_that_wait_for_their_turn_go_with_their_generation() {
 
 /// A member whose turn to be handed its assignment has not come yet is a member as any other.
 fn heartbeat_and_ask_again(core: &mut Core, ids: &[String]) {
-    core.groups.advance(core.now);
+    core.groups.do_a_piece(core.now);
     let last = MEMBERS - 1;
     assert!(core.groups.heartbeat("large", 1, &ids[last], None, core.now).is_none());
     let member = core.groups.describe("large").unwrap().members().nth(last).unwrap();
@@ -198,7 +198,7 @@ fn whoever_waits_for_an_assignment_gets_it_before_the_group_moves_on() {
     core.sync(&ids[0], 0, &plan);
     core.pieces();
     core.write();
-    (0..2).for_each(|_| core.groups.advance(core.now));
+    (0..2).for_each(|_| core.groups.do_a_piece(core.now));
     assert_eq!(core.outputs().len(), MEMBERS_PER_PIECE as usize, "the first piece");
     let leaving = crate::group::LeavingMember { member_id: &ids[MEMBERS - 1], group_instance_id: None };
     core.groups.leave("large", std::iter::once(leaving), core.now, |code| assert_eq!(code.0, 0));
@@ -239,7 +239,7 @@ fn gone_after(turns: usize) {
     core.write();
     let plan: Vec<(String, Vec<u8>)> = ids.iter().map(|id| (id.clone(), vec![1])).collect();
     core.sync(&ids[0], 0, &plan);
-    (0..turns).for_each(|_| core.groups.advance(core.now));
+    (0..turns).for_each(|_| core.groups.do_a_piece(core.now));
     let leaving = crate::group::LeavingMember { member_id: &ids[7], group_instance_id: None };
     core.groups.leave("large", std::iter::once(leaving), core.now, |code| assert_eq!(code.0, 0));
     let written = core.records.len();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::clock::Now;
+use crate::group::settings::GroupSettings;
 use crate::journal::store::{
     Change, Durability, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
 };
@@ -21,7 +22,7 @@ use crate::wire::offset_delete::{OffsetDeleteRequest, OffsetDeleteRequestPartiti
 use crate::wire::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchResponse,
 };
-use crate::wire::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use crate::wire::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 
 /// Takes everything, unless the test says otherwise; durable is what the test has made so.
 struct SlowStore {
@@ -137,8 +138,12 @@ impl Default for Stores {
 impl Stores {
     /// One core that leads everything, with a topic `t`.
     fn world(&self) -> World {
+        self.world_with(GroupSettings::default())
+    }
+
+    fn world_with(&self, group: GroupSettings) -> World {
         let topics = vec![crate::config::DeclaredTopic { name: "t".into(), partitions: Some(1) }];
-        let settings = Settings { topics, ..Settings::default() };
+        let settings = Settings { topics, group, ..Settings::default() };
         let mut journals = |_: usize| -> (Journal, RunJob) {
             let store = SlowStore {
                 appended: JournalPosition(0),
@@ -229,7 +234,7 @@ fn a_topic_goes_from_all_groups_in_one_append_or_from_none() {
     assert_eq!((delete(&mut world), shown(&mut world)), (vec![3], vec![0, 0, 0]));
 }
 
-fn join(world: &mut World, group_id: &str) -> (i16, String, i32) {
+fn send_join(world: &mut World, group_id: &str) -> (ConnectionId, Verdict, Option<Vec<u8>>) {
     let protocols = [JoinGroupRequestProtocol { name: "range".into(), metadata: b"" }];
     let request = JoinGroupRequest {
         group_id: group_id.into(),
@@ -239,7 +244,11 @@ fn join(world: &mut World, group_id: &str) -> (i16, String, i32) {
         protocols: Array::Items(&protocols),
         ..Default::default()
     };
-    let (connection, verdict, answer) = world.send(0, ApiKey::JoinGroup, 3, &request);
+    world.send(0, ApiKey::JoinGroup, 3, &request)
+}
+
+fn join(world: &mut World, group_id: &str) -> (i16, String, i32) {
+    let (connection, verdict, answer) = send_join(world, group_id);
     world.advance(3_000);
     let answer = match verdict {
         Verdict::Parked => world.parked_answer(0, connection, ApiKey::JoinGroup, 3).expect("a parked answer"),
@@ -249,8 +258,8 @@ fn join(world: &mut World, group_id: &str) -> (i16, String, i32) {
     (joined.error_code, joined.member_id.to_string(), joined.generation_id)
 }
 
-fn sync(world: &mut World, member_id: &str, generation_id: i32) -> i16 {
-    let (group_id, member_id) = ("g".into(), member_id.into());
+fn sync(world: &mut World, group_id: &str, member_id: &str, generation_id: i32) -> i16 {
+    let (group_id, member_id) = (group_id.into(), member_id.into());
     let request = SyncGroupRequest { group_id, member_id, generation_id, ..Default::default() };
     let reply = world.ask(0, ApiKey::SyncGroup, 2, &request);
     read::<SyncGroupResponse<'_>>(&reply, ApiKey::SyncGroup, 2).error_code
@@ -264,7 +273,7 @@ fn a_journal_that_takes_nothing_refuses_commits_and_joins_while_heartbeats_and_f
         let mut world = control.world();
         commit_of(&mut world, "outside");
         let (error, member_id, generation_id) = join(&mut world, "g");
-        assert_eq!((error, sync(&mut world, &member_id, generation_id)), (0, 0));
+        assert_eq!((error, sync(&mut world, "g", &member_id, generation_id)), (0, 0));
 
         control.refuses.set(Some(refused));
         let commit = OffsetCommitRequestPartition { committed_offset: 7, ..Default::default() };
@@ -296,4 +305,55 @@ fn a_journal_that_takes_nothing_refuses_commits_and_joins_while_heartbeats_and_f
         control.refuses.set(None);
         assert_eq!((join(&mut world, "new").0, waits_for(&commit_of(&mut world, "outside"))), (0, 0));
     }
+}
+
+/// Two members wait for their assignments, and they are on their way.
+fn begin_to_assign(world: &mut World, group_id: &str) {
+    let joins: Vec<_> = (0..2).map(|_| send_join(world, group_id).0).collect();
+    (0..2).for_each(|_| world.advance(3_000));
+    let ids = joins.into_iter().map(|connection| {
+        let answer = world.parked_answer(0, connection, ApiKey::JoinGroup, 3).expect("a parked answer");
+        let joined: JoinGroupResponse<'_> = read(&answer, ApiKey::JoinGroup, 3);
+        (joined.member_id.to_string(), joined.leader.to_string(), joined.generation_id)
+    });
+    for (member_id, leader, generation_id) in ids.collect::<Vec<_>>() {
+        let assignments = [SyncGroupRequestAssignment { member_id: (&*leader).into(), assignment: b"all" }];
+        let request = SyncGroupRequest {
+            group_id: group_id.into(),
+            member_id: (&*member_id).into(),
+            generation_id,
+            assignments: if member_id == leader { Array::Items(&assignments) } else { Array::EMPTY },
+            ..Default::default()
+        };
+        assert!(matches!(world.send(0, ApiKey::SyncGroup, 2, &request).1, Verdict::Parked));
+    }
+}
+
+/// If the record of a large group is refused, what timers wrote in the same turn is not.
+#[test]
+fn what_timers_write_and_a_large_groups_record_are_appended_apart() {
+    let mut turns_with_both = 0;
+    for turns_before in 0..10 {
+        let control = Stores::default();
+        control.durable.set(JournalPosition(u64::MAX));
+        let mut world = control.world_with(GroupSettings { members_per_piece: 1, ..GroupSettings::default() });
+        let (_, member_id, generation_id) = join(&mut world, "silent");
+        assert_eq!(sync(&mut world, "silent", &member_id, generation_id), 0);
+        world.now = world.now.after(Duration::from_secs(20));
+        begin_to_assign(&mut world, "large");
+        control.appends.take();
+        let appends = (0..10).map(|number| {
+            if number == turns_before {
+                world.now = world.now.after(Duration::from_secs(10));
+            }
+            world.shards[0].begin(world.now);
+            world.shards[0].turn(world.now, &mut world.networks[0]).expect("nothing fails");
+            control.appends.take()
+        });
+        let appends: Vec<_> = appends.collect();
+        assert!(appends.concat().iter().all(|changes| *changes == 1), "{appends:?}");
+        assert_eq!(appends.concat().len(), 2, "{appends:?}");
+        turns_with_both += usize::from(appends.contains(&vec![1, 1]));
+    }
+    assert!(turns_with_both > 0);
 }
