@@ -2,13 +2,13 @@
 """What a Heartbeat waits for while many offsets are committed durably, and what a commit waits for: the server beside a floor
 that does nothing, and beside the disk.
 
-    perf/under_commits.py [--rate 100000] [--rounds 5] [--seconds 4] [--journal fsync]
+    perf/under_commits.py [--rate 100000] [--bursts 300000] [--rounds 5] [--seconds 4] [--journal fsync]
 
 In each round, for the floor and then for the server, 64 connections send HEARTBEATS heartbeats a second at even intervals, first
 alone, then while other 64 connections commit RATE offsets a second; then those commit alone; then BURSTS a second are committed, 32
-at once on a connection. Latency counts from when a request was due. Server and floor have the first allowed CPU; both loads share the last one, and so what they wait for each other, for the
-disk's interrupts and for the host of a virtual machine is in the figures of both. The floor writes nothing to a disk: beside its
-commits `disk` says what the disk alone takes while the CPUs are as busy.
+at once on a connection. Latency counts from when a request was due. Server and floor have the first allowed CPU; both loads share
+the last one, and so what they wait for each other, for the disk's interrupts and for the host of a virtual machine is in the figures
+of both. The floor writes nothing to a disk: beside its commits `disk` says what the disk alone takes while the CPUs are as busy.
 """
 import argparse
 import ctypes

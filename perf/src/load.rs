@@ -229,14 +229,7 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.real("server_wait_share", server.waiting_ns as f64 / elapsed_ns, 2);
     report.real("load_cpu_share", own.running_ns as f64 / elapsed_ns, 2);
     report.real("load_wait_share", own.waiting_ns as f64 / elapsed_ns, 2);
-    for (name, quantile) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)] {
-        report.real(name, lanes.histogram.value_at_quantile(quantile) as f64 / 1e3, 1);
-    }
-    if let Some(pace) = &pace {
-        for (name, quantile) in [("late_p50_us", 0.5), ("late_p99_us", 0.99)] {
-            report.real(name, pace.lateness.value_at_quantile(quantile) as f64 / 1e3, 1);
-        }
-    }
+    quantiles(&mut report, lanes, pace.as_ref());
     report.whole("requests", requests);
     report.real("seconds", elapsed.as_secs_f64(), 2);
     let (request_bytes, reply_bytes) = lanes.frame_bytes();
@@ -248,6 +241,17 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
         turn(lanes, engine, None)?;
     }
     Ok(report)
+}
+
+fn quantiles(report: &mut Report, lanes: &Lanes, pace: Option<&Pace>) {
+    for (name, quantile) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999), ("max_us", 1.0)] {
+        report.real(name, lanes.histogram.value_at_quantile(quantile) as f64 / 1e3, 1);
+    }
+    for (name, quantile) in [("late_p50_us", 0.5), ("late_p99_us", 0.99)] {
+        if let Some(pace) = pace {
+            report.real(name, pace.lateness.value_at_quantile(quantile) as f64 / 1e3, 1);
+        }
+    }
 }
 
 fn turn(lanes: &mut Lanes, engine: &mut Engine, pace: Option<&mut Pace>) -> Result<(), String> {
