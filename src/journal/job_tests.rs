@@ -38,15 +38,9 @@ fn names(disk: &MemoryDisk) -> Vec<String> {
     names
 }
 
-fn fresh() -> MemoryDisk {
-    let disk = MemoryDisk::default();
-    disk.create_folder("s").and_then(|()| disk.sync_folder("")).expect("a folder");
-    disk
-}
-
 #[test]
 fn a_segment_that_goes_is_the_room_of_the_next_one() {
-    let disk = fresh();
+    let disk = MemoryDisk::with_folder("s");
     (1..=2).for_each(|number| make(&disk, number));
     remove_before(&disk, 1..2);
     assert_eq!(names(&disk), ["segment-000000000002", "spare-000000000001.new"]);
@@ -59,7 +53,7 @@ fn a_segment_that_goes_is_the_room_of_the_next_one() {
 
 #[test]
 fn few_wait_to_be_used_again_and_none_of_another_size() {
-    let disk = fresh();
+    let disk = MemoryDisk::with_folder("s");
     let count = SPARES_MAX as u64 + 3;
     (1..=count).for_each(|number| make(&disk, number));
     let file = disk.create(&path(1)).expect("a file");
@@ -75,7 +69,7 @@ fn few_wait_to_be_used_again_and_none_of_another_size() {
 #[test]
 fn a_crash_leaves_a_segment_or_none_whatever_it_was_before() {
     for (steps, choice) in (0..20).flat_map(|steps| (0..4).map(move |choice| (steps, choice))) {
-        let disk = fresh();
+        let disk = MemoryDisk::with_folder("s");
         (1..=2).for_each(|number| make(&disk, number));
         disk.sync_folder("s").expect("it is durable");
         disk.fail_at(disk.steps() + steps, super::super::testing::Fault::PowerOff);

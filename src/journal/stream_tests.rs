@@ -283,12 +283,6 @@ fn settings(mode: Durability) -> StreamSettings {
     StreamSettings { mode, segment_bytes, prepare_step_bytes, snapshot_after_bytes: 2 * segment_bytes, room_bytes: 0 }
 }
 
-fn fresh() -> MemoryDisk {
-    let disk = MemoryDisk::default();
-    disk.create_folder("s").and_then(|()| disk.sync_folder("")).expect("a folder");
-    disk
-}
-
 /// Lives of one journal, each ended by a failure of the power (if `power` can fail), the process or the disk.
 fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
     lives_with(seed, mode, power, snapshots, false);
@@ -296,7 +290,7 @@ fn lives(seed: u64, mode: Durability, power: bool, snapshots: bool) {
 
 fn lives_with(seed: u64, mode: Durability, power: bool, snapshots: bool, has_long_appends: bool) {
     let mut random = SmallRng::seed_from_u64(seed);
-    let mut disk = fresh();
+    let mut disk = MemoryDisk::with_folder("s");
     for life in 0..6 {
         for _ in 0..random.random_range(0..4) {
             disk.fail_at(random.random_range(10..500), Fault::Full);
@@ -380,11 +374,15 @@ struct Simple {
 
 impl Simple {
     fn open(disk: &MemoryDisk) -> (Simple, Start) {
+        Simple::open_with(disk, settings(Durability::Fsync))
+    }
+
+    fn open_with(disk: &MemoryDisk, settings: StreamSettings) -> (Simple, Start) {
         let mut start = Start::new(disk).expect("it opens");
         while !start.replay.is_checked() {
             assert!(start.step(1).expect("it is whole"));
         }
-        let stream = Stream::open(&start.replay, settings(Durability::Fsync)).expect("it opens");
+        let stream = Stream::open(&start.replay, settings).expect("it opens");
         (Simple { disk: disk.clone(), stream }, start)
     }
 
@@ -436,7 +434,7 @@ fn segments(disk: &MemoryDisk) -> usize {
 
 /// Partition 0 has a snapshot and nothing behind it, 1 a snapshot and a tail, 2 a tail alone.
 fn filled() -> MemoryDisk {
-    let disk = fresh();
+    let disk = MemoryDisk::with_folder("s");
     let mut life = Simple::opened(&disk);
     life.append(1, 1, b"covered");
     life.append(0, 0, b"in a snapshot");
@@ -506,7 +504,7 @@ fn what_is_appended_while_the_log_is_read_is_there_afterwards_and_holds_the_log(
 
 #[test]
 fn a_superseded_snapshot_goes_when_the_newer_one_was_read() {
-    let disk = fresh();
+    let disk = MemoryDisk::with_folder("s");
     let mut life = Simple::opened(&disk);
     life.append(0, 0, b"old");
     life.snapshot(0, 0, b"old");
@@ -529,12 +527,10 @@ fn a_superseded_snapshot_goes_when_the_newer_one_was_read() {
 
 /// A new stream with segments of 17 blocks.
 fn with_long_segments() -> Simple {
-    let disk = fresh();
-    let mut start = Start::new(&disk).expect("it opens");
-    while start.step(1).expect("it is empty") {}
     let segment_bytes = 17 * BLOCK_BYTES as u64;
-    let stream = Stream::open(&start.replay, StreamSettings { segment_bytes, ..settings(Durability::Fsync) });
-    let mut simple = Simple { disk, stream: stream.expect("it opens") };
+    let long = StreamSettings { segment_bytes, ..settings(Durability::Fsync) };
+    let (mut simple, mut start) = Simple::open_with(&MemoryDisk::with_folder("s"), long);
+    while start.step(100).expect("it is whole") {}
     simple.stream.replayed(start.replay);
     simple
 }

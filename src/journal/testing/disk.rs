@@ -45,6 +45,13 @@ pub(super) struct Folder {
 }
 
 impl MemoryDisk {
+    /// A disk with an empty folder, durably.
+    pub fn with_folder(name: &str) -> MemoryDisk {
+        let disk = MemoryDisk::default();
+        disk.create_folder(name).and_then(|()| disk.sync_folder("")).expect("nothing fails");
+        disk
+    }
+
     /// Steps (writes, syncs, creations, renames, removals) so far.
     pub fn steps(&self) -> u64 {
         self.state().steps

@@ -7,7 +7,6 @@ use super::*;
 use crate::config::DeclaredTopic;
 use crate::group::settings::GroupSettings;
 use crate::ids::InternalTopicKind;
-use crate::journal::disk::Disk;
 use crate::journal::job::Job;
 use crate::journal::replay::Replay;
 use crate::journal::stream::StreamSettings;
@@ -174,8 +173,7 @@ impl Life {
 
 /// What a former run has left: a member of the early group, offsets of both. The end of the log is of the late one.
 fn filled() -> (MemoryDisk, String) {
-    let disk = MemoryDisk::default();
-    disk.create_folder("s").and_then(|()| disk.sync_folder("")).expect("a folder");
+    let disk = MemoryDisk::with_folder("s");
     let mut life = Life::begin(&disk);
     life.load_all();
     let ticket = life.join(EARLY, "").expect("it waits");

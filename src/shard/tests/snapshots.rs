@@ -216,15 +216,9 @@ fn files(disk: &MemoryDisk, prefix: &str) -> Vec<u64> {
     names.iter().filter(|name| name.starts_with(prefix)).map(length).collect()
 }
 
-fn fresh() -> MemoryDisk {
-    let disk = MemoryDisk::default();
-    disk.create_folder("s").and_then(|()| disk.sync_folder("")).expect("a folder");
-    disk
-}
-
 #[test]
 fn the_log_stays_bounded_however_much_is_committed() {
-    let disk = fresh();
+    let disk = MemoryDisk::with_folder("s");
     let mut life = Life::begin(1, &disk).expect("an empty journal");
     life.start().expect("a start");
     let mut most_bytes = 0;
@@ -248,7 +242,7 @@ fn a_failure_of_the_power_at_any_step_loses_nothing_that_was_acknowledged() {
     let (mut snapshots, mut failures) = (0, 0);
     for seed in 0..8u64 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut disk = fresh();
+        let mut disk = MemoryDisk::with_folder("s");
         let mut values = Values::new();
         for number in 0..8 {
             let what = format!("seed {seed}, life {number}");
