@@ -169,6 +169,8 @@ struct InFlight {
     /// When it was sent.
     generation_id: i32,
     deadline_ms: u64,
+    /// The member has been reconfigured since.
+    is_outdated: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -272,13 +274,14 @@ impl Member {
         self.lose(channel, now);
     }
 
-    /// Changes what the member subscribes to and proposes; it rejoins for it.
+    /// Changes what the member subscribes to and proposes; it rejoins for it, once a join under way is answered.
     pub fn reconfigure(&mut self, settings: Arc<MemberSettings>, now: Now) {
         let has_other_topics = settings.topics != self.settings.topics;
         self.settings = settings;
         if has_other_topics {
             (self.topics, self.positions) = (Vec::new(), Vec::new());
         }
+        self.in_flight.iter_mut().flatten().for_each(|asked| asked.is_outdated = true);
         match self.phase {
             Phase::Leaving | Phase::Ended | Phase::Metadata => {}
             _ if has_other_topics => {
@@ -286,7 +289,7 @@ impl Member {
                 self.go(Phase::Metadata, 0, now);
             }
             phase if phase.is_in_generation() => self.rejoin(0, now),
-            _ => {}
+            _ => self.resume = Phase::Join,
         }
     }
 
@@ -382,7 +385,8 @@ impl Member {
         };
         let deadline_ms = now.monotonic_ms + timeout_ms;
         let version = self.version_of(kind);
-        let asked = InFlight { correlation_id, kind, version, generation_id: self.generation_id, deadline_ms };
+        let generation_id = self.generation_id;
+        let asked = InFlight { correlation_id, kind, version, generation_id, deadline_ms, is_outdated: false };
         self.in_flight[kind.channel() as usize].push_back(asked);
         self.outgoing.push_back(Outgoing::Request { kind, version, correlation_id });
     }
@@ -457,3 +461,6 @@ impl Member {
         self.outgoing.push_back(Outgoing::Event(event));
     }
 }
+
+#[cfg(test)]
+mod reconfigure_tests;

@@ -30,7 +30,7 @@ impl Member {
             Kind::FindCoordinator => {
                 self.told_coordinator(&body(&mut cursor, |cursor| Wire::read(cursor, version))?, now);
             }
-            Kind::Join => self.joined(&body(&mut cursor, |cursor| Wire::read(cursor, version))?, now),
+            Kind::Join => self.joined(asked, &body(&mut cursor, |cursor| Wire::read(cursor, version))?, now),
             Kind::Sync => self.synced(&body(&mut cursor, |cursor| Wire::read(cursor, version))?, now),
             Kind::FetchOffsets => {
                 self.told_offsets(&body(&mut cursor, |cursor| Wire::read(cursor, version))?, now);
@@ -92,7 +92,11 @@ impl Member {
         }
     }
 
-    fn joined(&mut self, response: &JoinGroupResponse<'_>, now: Now) {
+    fn joined(&mut self, asked: InFlight, response: &JoinGroupResponse<'_>, now: Now) {
+        // What it now subscribes to is still asked; it joins for that as the member that it has become.
+        if self.phase == Phase::Metadata && !response.member_id.is_empty() {
+            self.member_id = response.member_id.as_ref().into();
+        }
         if self.phase != Phase::Join {
             return;
         }
@@ -100,6 +104,11 @@ impl Member {
             ErrorCode::NONE => {
                 self.member_id = response.member_id.as_ref().into();
                 self.generation_id = response.generation_id;
+                if asked.is_outdated {
+                    self.rejoin(0, now);
+                    self.advance(now);
+                    return;
+                }
                 self.protocol_type = response.protocol_type.as_deref().map(Into::into);
                 self.protocol_name = response.protocol_name.as_deref().map(Into::into);
                 let leads = response.leader == response.member_id && !response.skip_assignment;
