@@ -5,8 +5,8 @@ that does nothing, and beside the disk.
     perf/under_commits.py [--rate 100000] [--bursts 300000] [--rounds 5] [--seconds 4] [--journal fsync]
 
 In each round, for the floor and then for the server, 64 connections send HEARTBEATS heartbeats a second at even intervals, first
-alone, then while other 64 connections commit RATE offsets a second; then those commit alone; then BURSTS a second are committed, 32
-at once on a connection. Latency counts from when a request was due. Server and floor have the first allowed CPU; both loads share
+alone, then while other 64 connections commit RATE offsets a second, at even intervals and then in bursts of 32 on a connection. Then
+the commits are measured alone: RATE at even intervals, BURSTS in bursts. Latency counts from when a request was due. Server and floor have the first allowed CPU; both loads share
 the last one, and so what they wait for each other, for the disk's interrupts and for the host of a virtual machine is in the figures
 of both. The floor writes nothing to a disk: beside its commits `disk` says what the disk alone takes while the CPUs are as busy.
 """
@@ -25,6 +25,14 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEARTBEAT_API, COMMIT_API = 12, 8
+BURST = 32
+MEASURED = {
+    "alone": "heartbeats alone",
+    "beside even": "beside commits",
+    "beside bursts": "beside bursts",
+    "even": "commits alone",
+    "bursts": "bursts alone",
+}
 SYS_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)
 
 
@@ -33,7 +41,7 @@ def options():
     parser.add_argument("--folder", default=os.path.join(ROOT, "target/release"), help="where the programs are")
     parser.add_argument("--port", type=int, default=19392, help="of the server; the floor has the next one")
     parser.add_argument("--rate", type=int, default=100_000, help="commits a second")
-    parser.add_argument("--bursts", type=int, default=300_000, help="commits a second that come in bursts of 32")
+    parser.add_argument("--bursts", type=int, default=300_000, help="commits a second in bursts of 32, measured alone")
     parser.add_argument("--heartbeats", type=int, default=2_000, help="a second")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
@@ -74,18 +82,24 @@ class Load:
     def heartbeats(self):
         return result(self.start("heartbeat", self.chosen.heartbeats, 4, self.chosen.seconds))
 
-    def commits(self, seconds):
-        return self.start("offset-commit", self.chosen.rate, 256, seconds)
+    def commits(self, rate, seconds, burst):
+        return self.start("offset-commit", rate, 64 if burst > 1 else 256, seconds, burst)
 
-    def round(self):
-        seconds = self.chosen.seconds
-        idle = self.heartbeats()
-        commits = self.commits(seconds + 3)
+    def heartbeats_beside(self, burst):
+        commits = self.commits(self.chosen.rate, self.chosen.seconds + 3, burst)
         time.sleep(1.5)
         beside = self.heartbeats()
         result(commits)
-        bursts = self.start("offset-commit", self.chosen.bursts, 64, seconds, 32)
-        return {"idle": idle, "beside": beside, "bursts": result(bursts), "commits": result(self.commits(seconds))}
+        return beside
+
+    def round(self):
+        return {
+            "alone": self.heartbeats(),
+            "beside even": self.heartbeats_beside(1),
+            "beside bursts": self.heartbeats_beside(BURST),
+            "even": result(self.commits(self.chosen.rate, self.chosen.seconds, 1)),
+            "bursts": result(self.commits(self.chosen.bursts, self.chosen.seconds, BURST)),
+        }
 
 
 def result(process):
@@ -102,7 +116,7 @@ def disk_alone(chosen, folder):
 
 
 def disk_beside(chosen, floor, folder):
-    commits = floor.commits(5)
+    commits = floor.commits(chosen.rate, 5, 1)
     time.sleep(1.5)
     found = disk_alone(chosen, folder)
     result(commits)
@@ -110,9 +124,9 @@ def disk_beside(chosen, floor, folder):
 
 
 def row(number, name, it):
-    shares = "%.2f | %.2f" % (it["idle"]["server_cpu_share"], it["beside"]["server_cpu_share"])
-    waits = " | ".join("%.0f" % it[what][key] for what in ("idle", "beside", "commits", "bursts") for key in ("p50_us", "p99_us"))
-    print("| %d, %s | %s | %s |" % (number, name, shares, waits), flush=True)
+    cells = ["%.2f" % it[what]["server_cpu_share"] for what in MEASURED]
+    cells += ["%.0f, %.0f" % (it[what]["p50_us"], it[what]["p99_us"]) for what in MEASURED]
+    print("| %d, %s | %s |" % (number, name, " | ".join(cells)), flush=True)
 
 
 def middle(values):
@@ -120,24 +134,20 @@ def middle(values):
 
 
 def report(rounds):
-    for name in ("floor", "server"):
-        print("Heartbeat p99 beside commits, times alone, %s: %s" % (
-            name, middle([it[name]["beside"]["p99_us"] / it[name]["idle"]["p99_us"] for it in rounds])))
-    for what in ("beside", "commits"):
-        print("%s p99, server to floor: %s" % (
-            {"beside": "Heartbeat", "commits": "commit"}[what],
-            middle([it["server"][what]["p99_us"] / it["floor"][what]["p99_us"] for it in rounds])))
+    for what in MEASURED:
+        for name in ("floor", "server"):
+            columns = [middle([it[name][what][key] for it in rounds]) for key in ("server_cpu_share", "p50_us", "p99_us")]
+            print("%s, %s: core busy %s, p50 %s us, p99 %s us" % (MEASURED[what], name, *columns))
+    for what in ("beside even", "beside bursts"):
+        for name in ("floor", "server"):
+            times = [it[name][what]["p99_us"] / it[name]["alone"]["p99_us"] for it in rounds]
+            print("p99 of %s, times alone, %s: %s" % (MEASURED[what], name, middle(times)))
     for key in ("disk alone", "disk beside the floor's commits"):
         columns = [middle([it[key][at] for it in rounds]) for at in ("p50_us", "p99_us", "over_time_us")]
         print("%s: p50 %s us, p99 %s us, p99 over time %s us" % (key, *columns))
-    for name in ("floor", "server"):
-        print("p50 and p99 us of commits in bursts, %s: %s, %s" % (
-            name, *[middle([it[name]["bursts"][key] for it in rounds]) for key in ("p50_us", "p99_us")]))
-    print("twice the disk's p99 alone and 1 ms: %s" % middle([2 * it["disk alone"]["p99_us"] + 1_000 for it in rounds]))
-    print("commit p99 us: %s" % middle([it["server"]["commits"]["p99_us"] for it in rounds]))
-    for key in ("p99_us", "over_time_us"):
-        wanted = [2 * it["disk beside the floor's commits"][key] + 1_000 for it in rounds]
-        print("twice the disk's %s beside the floor's commits and 1 ms: %s" % (key, middle(wanted)))
+        for at in ("p99_us", "over_time_us"):
+            wanted = [2 * it[key][at] + 1_000 for it in rounds]
+            print("  twice its %s and 1 ms: %s us" % ({"p99_us": "p99", "over_time_us": "p99 over time"}[at], middle(wanted)))
 
 
 def main():
@@ -156,10 +166,10 @@ def main():
     try:
         await_port(server.port)
         await_port(floor.port)
-        print("p50 and p99 in us, %d heartbeats/s and %d commits/s\n" % (chosen.heartbeats, chosen.rate))
-        print("| round | core busy alone | beside | Heartbeat alone p50 | p99 | beside p50 | p99 | commits alone p50 | p99 "
-              "| in bursts p50 | p99 |")
-        print("|---|" + "--:|" * 10)
+        print("%d heartbeats/s; %d commits/s, %d/s alone in bursts; how busy the core is, and p50 and p99 in us\n"
+              % (chosen.heartbeats, chosen.rate, chosen.bursts))
+        print("| round | %s |" % " | ".join(["busy: " + it for it in MEASURED.values()] + list(MEASURED.values())))
+        print("|---|" + "--:|" * 2 * len(MEASURED))
         for number in range(1, chosen.rounds + 1):
             it = {"disk alone": disk_alone(chosen, folder)}
             for load in (floor, server):

@@ -2,7 +2,7 @@
 
 use super::asked::{Asked, CommitRow, FetchGroup, Join, Speaker, TopicName, What};
 use super::group::{Joined, Sign};
-use super::offsets::{Shown, Trail, Value};
+use super::offsets::{Shown, Trail, Value, WallClock};
 use super::{Model, Promise};
 use crate::errors::ErrorCode;
 use crate::wire::create_topics::CreateTopicsResponse;
@@ -215,8 +215,7 @@ impl Model {
                 leader_epoch: row.leader_epoch,
                 metadata: row.metadata.clone(),
                 topic_id: topic_id.0,
-                // Kafka counts from when the group became empty, which may be long before the commit.
-                expires_at_ms: self.unix_ms.0.saturating_add(row.retention_ms.unwrap_or(self.retention_ms)),
+                expires_at_ms: row.retention_ms.map(|ms| self.unix_ms.0.saturating_add(ms)),
             };
             promises.push(self.change(&speaker.group_id, (name, row.partition), Some(value)));
         }
@@ -299,7 +298,8 @@ impl Model {
         if !error.is_none() {
             return Ok(());
         }
-        let unix_ms = self.unix_ms.1;
+        let (lowest_ms, highest_ms) = self.unix_ms;
+        let clock = WallClock { highest_ms, expiry_ms: lowest_ms.saturating_add(self.retention_ms) };
         let (group_id, group) = (&asked.group_id, self.group(&asked.group_id));
         let mut unseen: Vec<_> =
             if asked.rows.is_none() && is_complete { group.trails.keys().cloned().collect() } else { Vec::new() };
@@ -309,12 +309,12 @@ impl Model {
                 continue;
             }
             let trail = group.trails.entry(key.clone()).or_insert_with(Trail::new);
-            let newest = trail.shows(&shown, unix_ms).map_err(|what| format!("{group_id:?} {key:?}: {what}"))?;
+            let newest = trail.shows(&shown, clock).map_err(|what| format!("{group_id:?} {key:?}: {what}"))?;
             promises.push(Promise::Shown { group_id: group_id.clone(), key, shown, newest });
         }
         for key in unseen {
             let absent = shown(-1, None, None, Uuid::ZERO);
-            group.trails[&key].shows(&absent, unix_ms).map_err(|what| format!("{group_id:?} {key:?}: {what}"))?;
+            group.trails[&key].shows(&absent, clock).map_err(|what| format!("{group_id:?} {key:?}: {what}"))?;
         }
         Ok(())
     }

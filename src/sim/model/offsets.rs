@@ -11,8 +11,17 @@ pub(super) struct Value {
     pub(super) metadata: String,
     /// Of the topic when it was committed.
     pub(super) topic_id: [u8; 16],
-    /// From when on it may be gone, by the wall clock.
-    pub(super) expires_at_ms: i64,
+    /// From when on it may be gone, by the wall clock, if the commit says so.
+    pub(super) expires_at_ms: Option<i64>,
+}
+
+/// What the wall clock has shown so far, in ms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WallClock {
+    pub(super) highest_ms: i64,
+    /// From when on an offset may be gone whose commit does not say it: Kafka counts from when the group became empty, which may
+    /// be long before the commit, and after it by a clock that was set back.
+    pub(super) expiry_ms: i64,
 }
 
 impl Value {
@@ -100,14 +109,14 @@ impl Trail {
     }
 
     /// Whether this is what an OffsetFetch may show now. If so, the id of the last change so far.
-    pub(super) fn shows(&self, shown: &Shown, unix_ms: i64) -> Result<u64, String> {
+    pub(super) fn shows(&self, shown: &Shown, clock: WallClock) -> Result<u64, String> {
         let now = if self.is_certain { &self.entries[self.entries.len() - 1..] } else { &self.entries[..] };
         let fits = |value: &Committed| match value {
             _ if shown.offset == -1 && self.may_vanish => true,
             None => shown.offset == -1,
             Some(value) if shown.offset == -1 => {
                 let is_of_another = shown.topic_id != [0; 16] && shown.topic_id != value.topic_id;
-                is_of_another || value.expires_at_ms <= unix_ms
+                is_of_another || value.expires_at_ms.unwrap_or(clock.expiry_ms) <= clock.highest_ms
             }
             Some(value) => value.shows_as(shown),
         };
@@ -140,7 +149,7 @@ mod tests {
 
     fn value(offset: i64) -> Committed {
         let (leader_epoch, metadata, topic_id) = (-1, String::new(), [0; 16]);
-        Some(Value { offset, leader_epoch, metadata, topic_id, expires_at_ms: i64::MAX })
+        Some(Value { offset, leader_epoch, metadata, topic_id, expires_at_ms: Some(i64::MAX) })
     }
 
     fn shown(offset: i64) -> Shown {
@@ -148,7 +157,7 @@ mod tests {
     }
 
     fn may_show(trail: &Trail, offsets: &[i64]) -> Vec<i64> {
-        offsets.iter().copied().filter(|offset| trail.shows(&shown(*offset), 0).is_ok()).collect()
+        offsets.iter().copied().filter(|offset| trail.shows(&shown(*offset), WallClock::default()).is_ok()).collect()
     }
 
     #[test]
@@ -167,7 +176,7 @@ mod tests {
         trail.promise(2);
         trail.crashed();
         assert_eq!(may_show(&trail, &[-1, 1, 2, 3, 4]), [2, 3, 4]);
-        trail.promise_shown(&shown(3), trail.shows(&shown(3), 0).expect("it may"));
+        trail.promise_shown(&shown(3), trail.shows(&shown(3), WallClock::default()).expect("it may"));
         assert_eq!(may_show(&trail, &[2, 3, 4]), [3]);
         trail.push(5, value(9));
         trail.crashed();
@@ -182,7 +191,7 @@ mod tests {
         trail.push(2, value(2));
         trail.write_failed();
         assert_eq!(may_show(&trail, &[-1, 1, 2]), [1, 2]);
-        trail.promise_shown(&shown(1), trail.shows(&shown(1), 0).expect("it may"));
+        trail.promise_shown(&shown(1), trail.shows(&shown(1), WallClock::default()).expect("it may"));
         assert_eq!(may_show(&trail, &[-1, 1, 2]), [1]);
         let mut later = trail.clone();
         trail.crashed();
