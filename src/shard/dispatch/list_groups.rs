@@ -26,8 +26,8 @@ pub(super) fn handle(
     }
     let sees_all = shard.allows(context, Operation::Describe, Resource::Cluster);
     let is_shown = |listed: &group::ListedGroup<'_>| {
-        passes(&request.states_filter, listed.state)
-            && passes(&request.types_filter, listed.group_type)
+        passes(&request.states_filter, listed.state, str::trim)
+            && passes(&request.types_filter, listed.group_type, |wanted| wanted)
             && (sees_all || shard.allows(context, Operation::Describe, Resource::Group(listed.group_id)))
     };
     let response = ListGroupsResponse {
@@ -41,9 +41,10 @@ pub(super) fn handle(
     Verdict::Answered
 }
 
-/// An empty filter lets everything through; names differ neither by case nor by blanks around them.
-fn passes(filter: &Array<'_, Cow<'_, str>>, name: &str) -> bool {
-    filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
+/// An empty filter lets everything through; names do not differ by case. As in Kafka, blanks around a state do not count, those
+/// around a type do.
+fn passes(filter: &Array<'_, Cow<'_, str>>, name: &str, strip: fn(&str) -> &str) -> bool {
+    filter.is_empty() || filter.iter().any(|wanted| strip(&wanted).eq_ignore_ascii_case(name))
 }
 
 fn row(listed: group::ListedGroup<'_>) -> ListedGroup<'_> {
@@ -52,5 +53,30 @@ fn row(listed: group::ListedGroup<'_>) -> ListedGroup<'_> {
         protocol_type: listed.protocol_type.into(),
         group_state: listed.state.into(),
         group_type: listed.group_type.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&'static str]) -> Vec<Cow<'static, str>> {
+        names.iter().map(|name| Cow::from(*name)).collect()
+    }
+
+    #[test]
+    fn blanks_count_in_the_names_of_types_only() {
+        for (wanted, passes_as_state, passes_as_type) in [
+            (&[][..], true, true),
+            (&["CLASSIC"], true, true),
+            (&[" classic "], true, false),
+            (&["other", "classic"], true, true),
+            (&["other", ""], false, false),
+        ] {
+            let wanted = names(wanted);
+            let filter = Array::Items(&wanted);
+            assert_eq!(passes(&filter, "classic", str::trim), passes_as_state, "{wanted:?}");
+            assert_eq!(passes(&filter, "classic", |wanted| wanted), passes_as_type, "{wanted:?}");
+        }
     }
 }
