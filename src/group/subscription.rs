@@ -1,33 +1,15 @@
 //! The topics in the metadata of a consumer. A group coordinator looks into metadata for one reason only: offsets of a topic
 //! that somebody subscribes to are neither deleted nor expired.
 
-/// Calls `each` with every topic of a ConsumerProtocolSubscription (versions 0 to 3; later ones are read as 3). `None`: these are
-/// not the bytes of one.
+/// Calls `each` with every topic of a ConsumerProtocolSubscription, read as version 0 whatever it says: all others begin like it.
+/// `None`: these are not the bytes of one.
 pub(super) fn for_each_topic<'a>(bytes: &'a [u8], mut each: impl FnMut(&'a str)) -> Option<()> {
     let mut reader = Reader(bytes);
-    let version = reader.i16()?;
-    if version < 0 {
-        return None;
-    }
+    reader.take(2)?;
     for _ in 0..reader.count()? {
-        each(reader.string()??);
+        each(reader.string()?);
     }
-    reader.bytes()?;
-    if version >= 1 {
-        for _ in 0..reader.count()? {
-            reader.string()??;
-            for _ in 0..reader.count()? {
-                reader.take(4)?;
-            }
-        }
-    }
-    if version >= 2 {
-        reader.take(4)?;
-    }
-    if version >= 3 {
-        reader.string()?;
-    }
-    Some(())
+    reader.bytes()
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -51,18 +33,16 @@ impl<'a> Reader<'a> {
         usize::try_from(self.i32()?).ok()
     }
 
-    /// The inner `None` is the null string.
-    fn string(&mut self) -> Option<Option<&'a str>> {
-        match self.i16()? {
-            -1 => Some(None),
-            len => Some(Some(std::str::from_utf8(self.take(usize::try_from(len).ok()?)?).ok()?)),
-        }
+    fn string(&mut self) -> Option<&'a str> {
+        let len = usize::try_from(self.i16()?).ok()?;
+        std::str::from_utf8(self.take(len)?).ok()
     }
 
+    /// A negative length is that of null.
     fn bytes(&mut self) -> Option<()> {
-        match self.i32()? {
-            -1 => Some(()),
-            len => self.take(usize::try_from(len).ok()?).map(|_| ()),
+        match usize::try_from(self.i32()?) {
+            Ok(len) => self.take(len).map(|_| ()),
+            Err(_) => Some(()),
         }
     }
 }
@@ -101,7 +81,7 @@ pub(super) mod tests {
 
     #[test]
     fn topics_of_all_versions() {
-        for version in [0, 1, 2, 3, 4, 99] {
+        for version in [-1, 0, 1, 2, 3, 4, 99] {
             assert_eq!(topics(&subscription(version, &["foo", "bar"])), Some(vec!["foo", "bar"]), "{version}");
         }
         assert_eq!(topics(&subscription(0, &[])), Some(vec![]));
@@ -109,13 +89,15 @@ pub(super) mod tests {
 
     #[test]
     fn truncated_or_strange_bytes_are_no_subscription() {
+        let version_0 = subscription(0, &["foo", "bar"]);
         for version in 0..4 {
             let whole = subscription(version, &["foo", "bar"]);
             for len in 0..whole.len() {
-                assert_eq!(topics(&whole[..len]), None, "version {version}, {len} bytes");
+                let read = (len >= version_0.len()).then(|| vec!["foo", "bar"]);
+                assert_eq!(topics(&whole[..len]), read, "version {version}, {len} bytes");
             }
         }
-        for bytes in [&b"\x00"[..], b"meta", b"\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff", b"\x00\x00\x7f\xff\xff\xff"] {
+        for bytes in [&b"\x00"[..], b"meta", b"\x00\x00\x7f\xff\xff\xff"] {
             assert_eq!(topics(bytes), None, "{bytes:?}");
         }
     }

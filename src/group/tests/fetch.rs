@@ -169,6 +169,19 @@ fn odelete_07_unreadable_or_unknown_subscriptions_count_as_everything() {
 }
 
 #[test]
+fn odelete_a_subscription_is_read_as_version_0_whatever_it_says() {
+    let mut room = Room::new();
+    let mut members = [consumer(&["foo"])];
+    for version in [1i16, 3, -1] {
+        members[0].protocols[0].1[..2].copy_from_slice(&version.to_be_bytes());
+        members[0] = Client { id: String::new(), ..members[0].clone() };
+        room.stable(&mut members);
+        assert_eq!(delete(&mut room, "g", &[("foo", 0), ("bar", 0)]), Ok(vec![86, 0]), "{version}");
+        room.leave("g", &[(&members[0].id, None)]);
+    }
+}
+
+#[test]
 fn odelete_k2_a_group_that_lost_its_last_offset_is_still_there() {
     let mut room = Room::new();
     room.commit(&client("g"), "foo", 0, 5);
