@@ -24,6 +24,7 @@ impl ClassicGroup {
         self.state_since_ms = record.current_state_timestamp_ms;
         let has_type = !record.protocol_type.is_empty() || !record.members.is_empty();
         self.protocol_type = has_type.then(|| core.names.text(&record.protocol_type));
+        self.was_of_consumers = self.is_of_consumers();
         (self.state, self.leader, self.round) = (State::Empty, None, None);
         if record.members.is_empty() {
             return;

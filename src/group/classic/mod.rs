@@ -47,6 +47,8 @@ pub(in crate::group) struct ClassicGroup {
     generation_id: i32,
     /// None until a member sets it.
     protocol_type: Option<Rc<str>>,
+    /// The last generation was one of consumers, with members or without.
+    was_of_consumers: bool,
     /// What the last completed join phase came to; none in an Empty group.
     round: Option<Rc<Round>>,
     /// None in an Empty group, and while a rebalance is prepared that the former leader does not live to see.
@@ -106,6 +108,7 @@ impl ClassicGroup {
             state_since_ms: unix_ms,
             generation_id: 0,
             protocol_type: None,
+            was_of_consumers: false,
             round: None,
             leader: None,
             is_assigning: false,

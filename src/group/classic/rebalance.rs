@@ -100,6 +100,7 @@ impl ClassicGroup {
     /// The last member has gone. The protocol type stays.
     fn become_empty(&mut self, turn: &mut Turn<'_>) {
         self.generation_id = self.generation_id.wrapping_add(1);
+        self.was_of_consumers = self.is_of_consumers();
         self.enter(State::Empty, turn);
         self.round = None;
         (self.is_written, self.last_written) = (true, None);
@@ -111,6 +112,7 @@ impl ClassicGroup {
     fn begin_generation(&mut self, turn: &mut Turn<'_>) {
         let protocol_name = self.members.tally().choose().expect("whoever joined shares a protocol with all others");
         self.generation_id = self.generation_id.wrapping_add(1);
+        self.was_of_consumers = self.is_of_consumers();
         let round = Rc::new(self.round_of(protocol_name));
         self.round = Some(round.clone());
         self.enter(State::CompletingRebalance, turn);

@@ -31,10 +31,12 @@ impl Subscribed {
 
 impl ClassicGroup {
     pub(in crate::group) fn subscribed(&self) -> Subscribed {
+        if self.is_of_consumers() && !self.was_of_consumers {
+            // They have not completed a join phase yet, and may subscribe to anything.
+            return Subscribed::Everything;
+        }
         let Some(round) = self.round.as_ref().filter(|_| self.is_of_consumers()) else {
-            // A group of consumers that has never completed a join phase may subscribe to anything.
-            let is_unknown = self.is_of_consumers() && !self.is_empty() && self.generation_id == 0;
-            return if is_unknown { Subscribed::Everything } else { Subscribed::nothing() };
+            return Subscribed::nothing();
         };
         let mut topics: BTreeSet<Box<str>> = BTreeSet::default();
         for member in &round.members {

@@ -169,6 +169,30 @@ fn odelete_07_unreadable_or_unknown_subscriptions_count_as_everything() {
 }
 
 #[test]
+fn odelete_the_first_consumers_of_a_group_that_was_of_another_type_may_subscribe_to_anything() {
+    for is_restarted in [false, true] {
+        for (kind, code) in [("connect", 86), ("consumer", 0)] {
+            let mut room = Room::new();
+            let mut members = [consumer(&["foo"]).with_type(kind)];
+            room.stable(&mut members);
+            room.leave("g", &[(&members[0].id, None)]);
+            room.settings.0.initial_rebalance_delay_ms = 60_000;
+            if is_restarted {
+                room.restart();
+            } else {
+                room.groups.core.settings.initial_rebalance_delay_ms = 60_000;
+            }
+            room.commit(&client("g"), "foo", 0, 5);
+            room.join(&consumer(&["foo"]));
+            assert_eq!(room.state("g"), "PreparingRebalance");
+            assert_eq!(delete(&mut room, "g", &[("foo", 0)]), Ok(vec![code]), "{kind} {is_restarted}");
+            room.pass(60_000);
+            assert_eq!(delete(&mut room, "g", &[("foo", 0), ("bar", 0)]), Ok(vec![86, 0]));
+        }
+    }
+}
+
+#[test]
 fn odelete_a_subscription_is_read_as_version_0_whatever_it_says() {
     let mut room = Room::new();
     let mut members = [consumer(&["foo"])];
