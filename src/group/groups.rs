@@ -59,8 +59,6 @@ pub(super) struct Group {
     stamp: u32,
     pub(super) classic: ClassicGroup,
     pub(super) offsets: OffsetTable,
-    /// The journal has a record of an earlier group of this name, whose deletion was refused.
-    has_older_record: bool,
     /// More of it may come out of the journal.
     pub(super) is_loading: bool,
 }
@@ -187,7 +185,7 @@ impl Groups {
         while let Some(wait) = self.core.writes.next_ended(write, result.is_ok()) {
             match wait {
                 Wait::Created(key) => {
-                    if let (Err(error), true) = (result, self.is_there(key)) {
+                    if let Err(error) = result {
                         self.creation_failed(key, error, now);
                     }
                 }
@@ -212,9 +210,8 @@ impl Groups {
                     self.commit_ended(write, group, &topic, partition, before, result);
                 }
                 Wait::Deleted(group) => {
-                    if result.is_err() {
-                        self.bring_back(write, group);
-                        self.came_back += 1;
+                    if let Err(error) = result {
+                        self.bring_back(write, group, error, now);
                     }
                 }
             }
@@ -231,31 +228,16 @@ impl Groups {
         ErrorCode::NONE
     }
 
-    /// A deletion was refused. If there is a group of that name again, it has the offsets that were to go, unless it has committed
-    /// others since; those that are not written yet go back to them if they fail.
-    fn bring_back(&mut self, write: WriteId, group: Box<Group>) {
-        let stamp = group.stamp;
-        let Some(key) = self.find(&group.id) else {
-            let key = self.put_in(group);
-            self.core.writes.follow(stamp, key);
-            return;
-        };
-        let seed = self.core.seed();
-        let again = &mut self.slab[key.slot];
-        again.has_older_record = true;
-        let had_bytes = again.offsets.bytes();
-        let (offsets, unsettled) = group.offsets.into_parts();
-        for (topic, committed) in offsets {
-            let partition = committed.offset.partition;
-            let not_taken = self.core.writes.replace_before(write, key, &topic, partition, Some(committed));
-            if let (Some(Some(committed)), None) = (not_taken, again.offsets.get(seed, &topic, partition)) {
-                again.offsets.set(seed, &topic, committed.topic_id, committed.offset);
-                self.core.committed_offsets += 1;
-            }
+    /// A deletion was refused. If there is a group of that name again, or was, it has failed with the deletion.
+    fn bring_back(&mut self, write: WriteId, group: Box<Group>, error: ErrorCode, now: Now) {
+        if let Some(again) = self.find(&group.id) {
+            self.creation_failed(again, error, now);
         }
-        (0..unsettled).for_each(|_| again.offsets.unsettle());
-        self.core.memory.change(had_bytes, again.offsets.bytes());
+        self.core.writes.forget_deleted(|waiting, again| waiting > write && again.id == group.id);
+        let stamp = group.stamp;
+        let key = self.put_in(group);
         self.core.writes.follow(stamp, key);
+        self.came_back += 1;
     }
 
     pub(super) fn delete_with_tombstones(&mut self, key: GroupKey, now: Now) {
@@ -275,19 +257,16 @@ impl Groups {
             let key = GroupKey { slot, stamp: group.stamp };
             self.dissolve(key, now, |classic, turn| classic.dismantle(turn, ErrorCode::NOT_COORDINATOR));
         }
-        self.core.writes.forget_deleted(belongs);
+        self.core.writes.forget_deleted(|_, group| belongs(&group.id));
     }
 
-    /// A group that was never written goes, unless the refused deletion of an earlier one of that name has left something.
+    /// A group that was never written goes, and so does all that is on its way behind its first record: that fails, too.
     fn creation_failed(&mut self, key: GroupKey, error: ErrorCode, now: Now) {
-        let answer = super::writes::answer_of_failed_write(error);
-        let mut group = self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
-        if group.has_older_record || !group.offsets.is_empty() {
-            group.classic = ClassicGroup::new(&self.core, now.unix_ms);
-            group.classic.is_written = group.has_older_record;
-            let stamp = group.stamp;
-            let key = self.put_in(group);
-            self.core.writes.follow(stamp, key);
+        if self.is_there(key) {
+            let answer = super::writes::answer_of_failed_write(error);
+            self.dissolve(key, now, |classic, turn| classic.creation_failed(answer, turn));
+        } else {
+            self.core.writes.forget_deleted(|_, group| group.stamp == key.stamp);
         }
     }
 
@@ -322,9 +301,8 @@ impl Groups {
     pub(super) fn create_unchecked(&mut self, group_id: &str, unix_ms: i64) -> GroupKey {
         let classic = ClassicGroup::new(&self.core, unix_ms);
         let offsets = OffsetTable::default();
-        let (has_older_record, is_loading) = (false, false);
         let id = Rc::from(group_id);
-        self.insert(Box::new(Group { id, stamp: 0, classic, offsets, has_older_record, is_loading }))
+        self.insert(Box::new(Group { id, stamp: 0, classic, offsets, is_loading: false }))
     }
 
     fn insert(&mut self, mut group: Box<Group>) -> GroupKey {

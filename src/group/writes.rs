@@ -39,7 +39,7 @@ pub(super) struct Writes {
 /// What happens when a write has ended.
 #[derive(Debug)]
 pub(super) enum Wait {
-    /// A group was created. Refused: it goes, and whoever joined it is told.
+    /// A group was created, by a JoinGroup or by a commit. Refused: it goes, and whoever joined it is told.
     Created(GroupKey),
     /// A leader's assignments.
     Assigned(Box<Assigned>),
@@ -151,16 +151,16 @@ impl Writes {
     }
 
     /// These groups will not come back here, whatever becomes of their deletion.
-    pub(super) fn forget_deleted(&mut self, is_it: impl Fn(&str) -> bool) {
+    pub(super) fn forget_deleted(&mut self, is_it: impl Fn(WriteId, &Group) -> bool) {
         let before = self.waits.len();
-        self.waits.retain(|(_, wait)| !matches!(wait, Wait::Deleted(group) if is_it(&group.id)));
+        self.waits.retain(|(waiting, wait)| !matches!(wait, Wait::Deleted(group) if is_it(*waiting, group)));
         self.deletions -= before - self.waits.len();
     }
 
-    /// The offsets of a group have come back, in another place: what waits for them finds them there.
+    /// A group has come back, in another place: what waits for it finds it there.
     pub(super) fn follow(&mut self, stamp: u32, key: GroupKey) {
         for (_, wait) in &mut self.waits {
-            if let Wait::Committed { group, .. } = wait
+            if let Wait::Created(group) | Wait::Committed { group, .. } = wait
                 && group.stamp == stamp
             {
                 *group = key;

@@ -51,16 +51,18 @@ pub struct OffsetCommitter<'a> {
     groups: &'a mut Groups,
     key: GroupKey,
     topic: Option<Rc<str>>,
+    /// The group is new, and goes if its first commit is refused.
+    creates: bool,
     now: Now,
 }
 
 impl Groups {
     /// Whether the group takes a commit. An error goes to each of its partitions.
     pub fn begin_commit(&mut self, request: &CommitRequest<'_>, now: Now) -> Result<OffsetCommitter<'_>, ErrorCode> {
-        let key = match self.find(request.group_id) {
+        let (key, creates) = match self.find(request.group_id) {
             Some(key) => {
                 self.with(key, now, |group, turn| group.classic.check_commit(request, turn))?;
-                key
+                (key, false)
             }
             None if request.generation_id >= 0 => {
                 return Err(if request.knows_group_id_not_found {
@@ -70,9 +72,9 @@ impl Groups {
                 });
             }
             // A group for nothing but offsets: it needs no record of its own.
-            None => self.create(request.group_id, OFFSET_BYTES, now)?,
+            None => (self.create(request.group_id, OFFSET_BYTES, now)?, true),
         };
-        Ok(OffsetCommitter { groups: self, key, topic: None, now })
+        Ok(OffsetCommitter { groups: self, key, topic: None, creates, now })
     }
 
     /// The one way in which an offset comes into memory, from a commit or from the journal.
@@ -157,6 +159,9 @@ impl OffsetCommitter<'_> {
         let partition = commit.partition;
         let key = OffsetKey { group_id: group.id.clone(), topic: topic.clone(), partition };
         core.writes.push(Record::OffsetCommit { key, offset });
+        if std::mem::take(&mut self.creates) {
+            core.writes.wait(Wait::Created(self.key));
+        }
         core.writes.wait(Wait::Committed { group: self.key, topic, partition, before });
         ErrorCode::NONE
     }

@@ -187,16 +187,6 @@ impl OffsetTable {
         Some(before)
     }
 
-    /// Every offset with its topic, and how many changes were not written yet.
-    pub(in crate::group) fn into_parts(self) -> (Vec<(Rc<str>, Committed)>, u32) {
-        let Some(topics) = self.0 else { return (Vec::new(), 0) };
-        let offsets = topics.slab.iter().flat_map(|(_, TopicOffsets { topic, topic_id, partitions })| {
-            let committed = |offset: &Offset| Committed { topic_id: *topic_id, offset: offset.clone() };
-            partitions.iter().map(move |offset| (topic.clone(), committed(offset)))
-        });
-        (offsets.collect(), topics.unsettled)
-    }
-
     /// One change more that is not written yet.
     pub(in crate::group) fn unsettle(&mut self) {
         self.0.get_or_insert_default().unsettled += 1;

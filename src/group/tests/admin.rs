@@ -163,10 +163,9 @@ fn delete_a_refused_deletion_brings_the_group_back() {
         if is_made_anew {
             room.commit(&client("g"), "t", 0, 8);
         }
-        let (write, _) = room.stalled.remove(0);
-        room.groups.written(write, Err(ErrorCode::KAFKA_STORAGE_ERROR), room.now);
-        room.end_writes(Ok(()));
-        assert_eq!((room.state("g"), room.offset("g", "t", 0)), ("Empty", if is_made_anew { 8 } else { 7 }));
+        room.disk = Disk::Works;
+        room.end_writes(Err(ErrorCode::KAFKA_STORAGE_ERROR));
+        assert_eq!((room.state("g"), room.offset("g", "t", 0)), ("Empty", 7));
         assert_eq!(room.groups.len(), 1);
     }
 }
@@ -218,6 +217,41 @@ fn delete_refused_after_the_group_was_made_anew_by_a_commit_that_fails_too() {
         }
         assert_eq!((room.offset("g", "t", 0), room.offset("g", "t", 1)), (7, 7), "{is_reversed}");
         assert!(room.groups.offsets("g").unwrap().is_settled());
+    }
+}
+
+/// A group of consumers that is Empty, made anew by a commit or a JoinGroup while its deletion is on its way. Both fail.
+#[test]
+fn delete_refused_after_the_group_was_made_anew_gives_it_back_as_it_was() {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    for (is_joined, is_reversed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut room = Room::new();
+        let mut members = [client("g")];
+        room.stable(&mut members);
+        room.commit(&members[0], "t", 0, 7);
+        let Some(Record::OffsetCommit { offset, .. }) = room.journal.last_mut() else { panic!("no commit") };
+        offset.commit_timestamp_ms -= 8 * DAY_MS;
+        room.leave("g", &[(&members[0].id, None)]);
+        room.restart();
+        let before = listed(&room);
+        room.disk = Disk::Stalls;
+        assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+        room.settle();
+        if is_joined {
+            room.join(&client("g").with_type("connect"));
+        } else {
+            room.commit(&client("g"), "t", 0, 8);
+        }
+        if is_reversed {
+            room.stalled.reverse();
+        }
+        room.disk = Disk::Works;
+        room.end_writes(Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+        assert_eq!((listed(&room), room.offset("g", "t", 0)), (before, 7), "{is_joined} {is_reversed}");
+        room.pass(DAY_MS as u64);
+        assert_eq!(room.offset("g", "t", 0), 7, "kept from when the group became Empty on");
+        room.join_all(&mut [client("other")]);
+        assert_eq!(room.join_through(&mut client("g")).generation_id, 3);
     }
 }
 

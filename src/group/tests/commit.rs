@@ -212,6 +212,54 @@ fn a_refused_write_takes_the_commit_back() {
 }
 
 #[test]
+fn a_refused_commit_takes_the_group_that_it_made_with_it() {
+    let mut room = Room::new();
+    room.disk = Disk::Fails(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+    room.commit(&client("g"), "t", 0, 1);
+    assert_eq!((room.state("g"), room.groups.len()), ("Dead", 0));
+    assert_eq!(room.commit(&with_generation(&client("g").with_version(9), 5), "t", 0, 1), 69);
+    room.disk = Disk::Works;
+    room.commit(&client("g"), "t", 0, 1);
+    room.groups.topic_deleted("t");
+    room.settle();
+    room.disk = Disk::Fails(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+    room.commit(&client("g"), "t", 0, 2);
+    assert_eq!(room.state("g"), "Empty", "it was there before");
+}
+
+/// A JoinGroup or a commit makes a group; another commit, or its deletion, is on its way behind that. Both fail.
+#[test]
+fn a_creation_that_fails_leaves_nothing_of_what_came_behind_it() {
+    for [is_joined, is_deleted, is_reversed] in
+        [false, true].map(|a| [false, true].map(|b| [false, true].map(|c| [a, b, c]))).concat().concat()
+    {
+        let mut room = Room::new();
+        room.disk = Disk::Stalls;
+        if is_joined {
+            room.join(&client("g").with_version(5));
+        } else {
+            room.commit(&client("g"), "t", 0, 1);
+        }
+        if is_deleted {
+            assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+            room.settle();
+            room.commit(&client("other"), "t", 0, 1);
+        } else {
+            room.commit(&client("g"), "t", 1, 2);
+        }
+        if is_reversed {
+            room.stalled.reverse();
+        }
+        room.disk = Disk::Works;
+        room.end_writes(Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+        let case = format!("joined {is_joined}, deleted {is_deleted}, reversed {is_reversed}");
+        assert_eq!((room.state("g"), room.groups.len()), ("Dead", 0), "{case}");
+        room.commit(&client("g"), "t", 2, 3);
+        assert_eq!([0, 1, 2].map(|partition| room.offset("g", "t", partition)), [-1, -1, 3], "{case}");
+    }
+}
+
+#[test]
 fn a_refused_write_of_several_commits_goes_back_to_before_all_of_them() {
     let mut room = Room::new();
     room.commit(&client("g"), "t", 0, 1);

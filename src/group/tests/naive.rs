@@ -288,6 +288,9 @@ impl Naive {
             if generation >= 0 {
                 return 22;
             }
+            if disk_fails {
+                return 0;
+            }
             self.groups.push((group_id.into(), Group::new()));
         }
         let group = self.group(group_id).unwrap();
