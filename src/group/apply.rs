@@ -55,7 +55,7 @@ impl Groups {
             group.is_loading = false;
             parts += group.classic.member_count();
             if !deleted_topics.is_empty() {
-                parts += group.offsets.keys().count();
+                parts += group.offsets.len();
             }
             self.with(key, now, |group, turn| group.classic.start(turn));
             deleted_topics.iter().for_each(|topic| self.delete_offsets_of(key, topic));

@@ -314,7 +314,7 @@ impl Groups {
     fn put_in(&mut self, group: Box<Group>) -> GroupKey {
         let stamp = group.stamp;
         self.core.members += group.classic.member_count();
-        self.core.committed_offsets += group.offsets.keys().count();
+        self.core.committed_offsets += group.offsets.len();
         self.core.memory.change(0, group.bytes());
         let hash = self.core.hash(&group.id);
         let slot = self.slab.insert(group);
@@ -338,7 +338,7 @@ impl Groups {
     pub(super) fn remove(&mut self, key: GroupKey) -> Box<Group> {
         let group = self.slab.remove(key.slot);
         self.core.members -= group.classic.member_count();
-        self.core.committed_offsets -= group.offsets.keys().count();
+        self.core.committed_offsets -= group.offsets.len();
         self.core.memory.change(group.bytes(), 0);
         self.by_id.remove(self.core.hash(&group.id), key.slot);
         if self.slab.len() == 0 {

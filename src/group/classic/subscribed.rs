@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::group::offsets::expiry::ExpiryBase;
 use crate::group::subscription;
 
 use super::{ClassicGroup, State};
@@ -52,18 +51,12 @@ impl ClassicGroup {
         Subscribed::Topics(topics)
     }
 
-    /// How the age of the group's offsets counts; `None`: nothing expires.
-    pub(in crate::group) fn expiry_base(&self) -> Option<ExpiryBase> {
+    /// From when on the age of the group's offsets counts; the inner `None`: from their commits. `None`: nothing expires.
+    pub(in crate::group) fn expiry_base(&self) -> Option<Option<i64>> {
         match (&self.protocol_type, self.state) {
-            (None, _) => Some((None, Subscribed::nothing())),
-            (Some(_), State::Empty) => {
-                let since_ms = (self.state_since_ms >= 0).then_some(self.state_since_ms);
-                Some((since_ms, Subscribed::nothing()))
-            }
-            (Some(_), State::Stable) if self.is_of_consumers() => match self.subscribed() {
-                Subscribed::Everything => None,
-                subscribed => Some((None, subscribed)),
-            },
+            (None, _) => Some(None),
+            (Some(_), State::Empty) => Some((self.state_since_ms >= 0).then_some(self.state_since_ms)),
+            (Some(_), State::Stable) if self.is_of_consumers() => Some(None),
             _ => None,
         }
     }

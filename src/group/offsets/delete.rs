@@ -51,8 +51,8 @@ impl Groups {
     }
 
     fn delete_offsets(&mut self, key: GroupKey, topic: &Rc<str>) {
-        let of_topic = self.group_mut(key).0.offsets.keys().filter(|(name, _)| Rc::ptr_eq(name, topic));
-        let partitions: Vec<i32> = of_topic.map(|(_, partition)| partition).collect();
+        let topics = self.group_mut(key).0.offsets.topics().filter(|known| Rc::ptr_eq(&known.topic, topic));
+        let partitions: Vec<i32> = topics.flat_map(|known| known.partitions()).map(|offset| offset.partition).collect();
         for partition in partitions {
             self.delete_offset(key, topic, partition);
         }

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use crate::clock::Now;
 use crate::group::Groups;
-use crate::group::classic::subscribed::Subscribed;
 use crate::group::core::GroupKey;
 use crate::group::groups::Group;
 use crate::group::settings::OffsetSettings;
@@ -21,9 +20,9 @@ pub(in crate::group) struct Sweep {
     cursor: Option<u32>,
 }
 
-/// So many groups are looked at in one go, or as many as have this many offsets together.
+/// So many groups are looked at in one go, or as many as have this many offsets and members together.
 const GROUPS_MAX: u32 = 256;
-const OFFSETS_MAX: usize = 4_096;
+const PARTS_MAX: usize = 4_096;
 
 impl Sweep {
     pub(in crate::group) fn new(settings: &OffsetSettings, now: Now) -> Sweep {
@@ -46,14 +45,14 @@ impl Groups {
             return;
         }
         let start = self.sweep.cursor.unwrap_or(0);
-        let mut offsets = 0;
+        let mut parts = 0;
         for slot in start..start.saturating_add(GROUPS_MAX).min(self.bound()) {
-            if offsets >= OFFSETS_MAX {
+            if parts >= PARTS_MAX {
                 self.sweep.cursor = Some(slot);
                 return;
             }
             if let Some((key, group)) = self.at(slot) {
-                offsets += group.offsets.keys().count();
+                parts += group.offsets.len() + group.classic.member_count();
                 self.expire(key, now);
             }
         }
@@ -79,30 +78,23 @@ impl Groups {
     }
 }
 
-/// The offsets that have expired, and whether these are all.
+/// The offsets that have expired, and whether these are all. Members are asked for their topics only if there is something to
+/// keep for them.
 fn expired(group: &Group, retention_ms: i64, now: Now) -> (Vec<(Rc<str>, i32)>, bool) {
-    if group.offsets.is_empty() {
-        return (Vec::new(), true);
-    }
-    let Some((since_ms, subscribed)) = group.classic.expiry_base() else { return (Vec::new(), false) };
+    let Some(since_ms) = group.classic.expiry_base() else { return (Vec::new(), false) };
     let is_expired = |offset: &Offset| match offset.expire_timestamp_ms() {
         -1 => now.unix_ms - since_ms.unwrap_or(offset.commit_timestamp_ms) >= retention_ms,
         expire_timestamp_ms => now.unix_ms >= expire_timestamp_ms,
     };
     let mut expired = Vec::new();
-    let mut are_all = true;
     for topic in group.offsets.topics() {
-        let is_kept = subscribed.contains(&topic.topic);
-        for offset in topic.partitions() {
-            if !is_kept && is_expired(offset) {
-                expired.push((topic.topic.clone(), offset.partition));
-            } else {
-                are_all = false;
-            }
-        }
+        let of_topic = topic.partitions().iter().filter(|offset| is_expired(offset));
+        expired.extend(of_topic.map(|offset| (topic.topic.clone(), offset.partition)));
     }
+    if !expired.is_empty() {
+        let subscribed = group.classic.subscribed();
+        expired.retain(|(topic, _)| !subscribed.contains(topic));
+    }
+    let are_all = expired.len() == group.offsets.len();
     (expired, are_all)
 }
-
-/// From when on an offset's age counts, if not from its commit, and what is kept regardless of age.
-pub(in crate::group) type ExpiryBase = (Option<i64>, Subscribed);

@@ -117,6 +117,11 @@ impl OffsetTable {
         self.0.as_ref().is_none_or(|topics| topics.slab.len() == 0)
     }
 
+    /// How many offsets there are.
+    pub(in crate::group) fn len(&self) -> usize {
+        self.topics().map(|topic| topic.partitions.len()).sum()
+    }
+
     /// The memory that they take, roughly.
     pub(in crate::group) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |topics| topics.bytes)
@@ -311,7 +316,7 @@ mod tests {
             let (known, found) = table.get(7, topic, *partition).unwrap();
             assert_eq!((known.topic_id, found.offset), (*id, *value));
         }
-        assert_eq!(table.keys().count(), model.len());
+        assert_eq!((table.len(), table.keys().count()), (model.len(), model.len()));
         assert_eq!(table.bytes(), model.len() * OFFSET_BYTES);
     }
 

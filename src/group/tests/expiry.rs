@@ -1,10 +1,12 @@
 //! Expiry of offsets and of empty groups.
 
+use std::rc::Rc;
+
 use super::join::accepted;
 use super::room::*;
 use crate::group::settings::OffsetSettings;
 use crate::group::subscription::tests::subscription;
-use crate::group::{PartitionCommit, Record};
+use crate::group::{GroupMetadata, MemberMetadata, PartitionCommit, Record};
 
 const MINUTE: u64 = 60_000;
 
@@ -188,6 +190,31 @@ fn expiry_11_many_groups_are_looked_at_in_pieces() {
         let left = [-1, -1, 9][i % 3];
         assert_eq!(room.offset(&format!("g{i}"), "t", 0), left);
     }
+}
+
+#[test]
+fn expiry_11_groups_of_many_members_are_looked_at_one_by_one() {
+    let mut room = room();
+    let metadata = subscription(0, &["foo"]);
+    let member = |i| MemberMetadata::new(&format!("m-{i}"), None, "c", "/h", 1_800_000, 2_000, &metadata, b"");
+    let group = Rc::new(GroupMetadata {
+        protocol_type: "consumer".into(),
+        generation: 1,
+        protocol: Some("range".into()),
+        leader: None,
+        current_state_timestamp_ms: -1,
+        members: (0..5_000).map(member).collect(),
+    });
+    for group_id in ["g-1", "g-2"] {
+        room.journal.push(Record::GroupMetadata { group_id: group_id.into(), group: group.clone() });
+    }
+    room.restart();
+    let now = room.now.after(std::time::Duration::from_millis(1_000));
+    let is_done = [(); 2].map(|()| {
+        room.groups.advance(now);
+        room.groups.next_deadline_ms().unwrap() > now.monotonic_ms
+    });
+    assert_eq!(is_done, [false, true]);
 }
 
 #[test]
