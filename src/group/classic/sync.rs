@@ -61,7 +61,7 @@ impl ClassicGroup {
             return Err(ErrorCode::ILLEGAL_GENERATION);
         }
         let protocol_name = self.round.as_ref().map(|round| &*round.protocol_name);
-        let differs = |given: Option<&str>, known: Option<&str>| given.is_some() && given != known;
+        let differs = |given: Option<&str>, known: Option<&str>| given.is_some() && known.is_some() && given != known;
         if differs(request.protocol_type, self.protocol_type.as_deref())
             || differs(request.protocol_name, protocol_name)
         {

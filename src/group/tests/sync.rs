@@ -87,6 +87,20 @@ fn sync_08_10_type_and_name_must_match_if_they_are_given() {
 }
 
 #[test]
+fn sync_08_what_the_group_has_not_chosen_yet_cannot_differ() {
+    let mut room = Room::with_delay(3_000);
+    let mut a = client("g").with_version(5);
+    let ticket = room.join(&a);
+    a.id = room.joined(ticket).unwrap().member_id.to_string();
+    room.join(&a);
+    a.generation = 0;
+    let ticket = room.sync_as(&a, Some("consumer"), Some("range"), &[]);
+    assert_refused(room.synced(ticket), 27);
+    let ticket = room.sync_as(&a, Some("whatever"), Some("range"), &[]);
+    assert_refused(room.synced(ticket), 23);
+}
+
+#[test]
 fn sync_11_k6_a_follower_waits_for_the_leader_and_nobody_for_each_other() {
     let mut room = Room::new();
     let mut members = [client("g"), client("g"), client("g")];
