@@ -15,7 +15,7 @@ use super::index::Index;
 use super::memory::GROUP_BYTES;
 use super::offsets::expiry::Sweep;
 use super::offsets::table::OffsetTable;
-use super::outcome::Output;
+use super::outcome::{JoinAnswer, MemberId, Output, Queued};
 use super::records::{GroupMetadata, Record};
 use super::settings::{GroupSettings, OffsetSettings};
 use super::slab::Slab;
@@ -204,6 +204,9 @@ impl Groups {
                         self.with(replaced.group, now, |group, turn| {
                             group.classic.replacement_ended(*replaced, result, turn);
                         });
+                    } else {
+                        let answer = JoinAnswer::refused(ErrorCode::UNKNOWN_MEMBER_ID, MemberId::default());
+                        self.core.outputs.push_back(Queued::Join { ticket: replaced.ticket, answer: Box::new(answer) });
                     }
                 }
                 Wait::Committed { group, topic, partition, before } => {

@@ -28,6 +28,7 @@ impl ClassicGroup {
         P: Iterator<Item = (N, &'a [u8])> + Clone,
         N: AsRef<str>,
     {
+        self.before_change(turn);
         self.fence(slot, turn);
         let before = self.members.get(slot).expect("it is a member").said.clone();
         let newcomer = Newcomer {
@@ -39,7 +40,6 @@ impl ClassicGroup {
         let said = newcomer.says(request, turn.core);
         let profile = said.profile.clone();
         let leader_before = self.leader.map(|_| self.leader_profile().clone());
-        self.before_change(turn);
         let before = self.members.say(slot, said);
         self.members.get_mut(slot).expect("it is a member").is_new = false;
         self.renew_session(slot, turn);
@@ -86,7 +86,11 @@ impl ClassicGroup {
         let slot = match self.members.validate(member_id, replaced.profile.group_instance_id()) {
             Ok(slot) => slot,
             Err(error) => {
-                turn.answer_join(replaced.ticket, JoinAnswer::refused(error, MemberId::from(&replaced.profile)));
+                let member_id = match error {
+                    ErrorCode::UNKNOWN_MEMBER_ID => MemberId::default(),
+                    _ => MemberId::from(&replaced.profile),
+                };
+                turn.answer_join(replaced.ticket, JoinAnswer::refused(error, member_id));
                 return;
             }
         };

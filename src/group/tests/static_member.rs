@@ -3,6 +3,7 @@
 use super::join::{accepted, assert_refused, refuses};
 use super::room::*;
 use crate::errors::ErrorCode;
+use crate::group::settings::{GroupSettings, OffsetSettings};
 
 fn pair(room: &mut Room, change: impl Fn(Client) -> Client) -> [Client; 2] {
     let mut members = ["a", "b"].map(|instance| change(client("g").with_instance(instance)));
@@ -226,7 +227,37 @@ fn static_a_replacement_waits_for_its_record_and_the_member_may_leave_meanwhile(
     assert_eq!(room.leave("g", &[("", Some("b"))]).1, [0]);
     assert_eq!(room.heartbeat(&a), 27);
     room.end_writes(Ok(()));
-    assert_eq!(room.joined(ticket).unwrap().error.0, 25);
+    assert_refused(room.joined(ticket), 25, "");
+}
+
+#[test]
+fn static_a_replacement_is_answered_though_its_group_is_deleted_meanwhile() {
+    let mut room = Room::new();
+    let mut members = [client("g").with_instance("b")];
+    room.stable(&mut members);
+    room.disk = Disk::Stalls;
+    let ticket = room.join(&members[0].restarted());
+    assert_eq!(room.leave("g", &[("", Some("b"))]).1, [0]);
+    assert_eq!(room.groups.delete_group("g", room.now), ErrorCode::NONE);
+    room.end_writes(Ok(()));
+    assert_refused(room.joined(ticket), 25, "");
+}
+
+#[test]
+fn static_12_a_sync_that_is_won_is_not_fenced_while_assignments_are_handed_out() {
+    let settings = GroupSettings { members_per_piece: 1, ..settings() };
+    let mut room = Room::with(settings, OffsetSettings::default());
+    let mut members = ["a", "b", "c"].map(|instance| client("g").with_instance(instance));
+    room.join_all(&mut members);
+    room.disk = Disk::Stalls;
+    let plan = [(&*members[0].id, "A"), (&*members[1].id, "B"), (&*members[2].id, "C")];
+    let tickets = [&members[2], &members[1], &members[0]].map(|member| room.sync(member, &plan));
+    let (write, _) = room.stalled.pop().expect("the generation's record");
+    room.groups.written(write, Ok(()), room.now);
+    (0..2).for_each(|_| room.groups.do_a_piece(room.now));
+    room.join(&members[2].restarted());
+    let answer = room.synced(tickets[0]).expect("it is answered");
+    assert_eq!((answer.error, &*answer.assignment), (ErrorCode::NONE, &b"C"[..]));
 }
 
 #[test]
