@@ -94,7 +94,7 @@ fn write(answer: &JoinAnswer, version: Version, reply: &mut Writer<'_>) {
         error_code: answer.error.0,
         generation_id: answer.generation_id,
         protocol_type: answer.protocol_type.as_deref().map(Cow::Borrowed),
-        protocol_name: answer.protocol_name.as_deref().map(Cow::Borrowed),
+        protocol_name: answer.protocol_name.as_deref().filter(|name| !name.is_empty()).map(Cow::Borrowed),
         leader: Cow::Borrowed(&answer.leader),
         skip_assignment: answer.skip_assignment,
         member_id: Cow::Borrowed(&answer.member_id),
