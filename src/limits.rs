@@ -114,6 +114,10 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 512;
 /// Bytes of the names and metadata of all protocols that one member proposes; more are answered INVALID_REQUEST.
 pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
 
+/// Bytes of each name that is written to the journal: group, client and instance ids and the type and names of protocols. Longer ones, which
+/// come about when invalid UTF-8 is replaced, would not come back as they were. They are answered INVALID_GROUP_ID or INVALID_REQUEST.
+pub const NAME_MAX_BYTES: usize = i16::MAX as usize;
+
 /// Characters of a client's software name and version that are kept with its connection.
 pub const CLIENT_SOFTWARE_MAX_CHARS: usize = 64;
 

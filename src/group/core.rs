@@ -16,6 +16,9 @@ use super::timers::{TimerId, Wheel};
 use super::writes::Writes;
 use super::{Ids, Ticket, index};
 
+/// A hyphen and a UUID.
+pub(super) const MEMBER_ID_SUFFIX_BYTES: usize = 37;
+
 /// Everything but the groups themselves.
 pub(super) struct Core {
     pub(super) settings: GroupSettings,
@@ -108,7 +111,7 @@ impl Core {
         index::hash(self.seed, name.as_bytes())
     }
 
-    /// `prefix-UUID`, as Kafka makes member ids.
+    /// `prefix-UUID`, as Kafka makes member ids: longer than the prefix by [`MEMBER_ID_SUFFIX_BYTES`].
     pub(super) fn new_member_id(&mut self, prefix: &str) -> Rc<str> {
         let [high, low] = halves(self.ids.next());
         let version_4 = high & !0xf000 | 0x4000;

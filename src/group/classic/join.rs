@@ -2,7 +2,7 @@
 
 use crate::clock::Now;
 use crate::errors::ErrorCode;
-use crate::group::core::{Purpose, Turn};
+use crate::group::core::{MEMBER_ID_SUFFIX_BYTES, Purpose, Turn};
 use crate::group::memory::MEMBER_BYTES;
 use crate::group::names::Names;
 use crate::group::outcome::{JoinAnswer, MemberId, joined};
@@ -62,7 +62,7 @@ impl Groups {
     /// answer echoes the member id.
     pub fn check_join(&self, group_id: &str, session_timeout_ms: i32) -> ErrorCode {
         let settings = &self.core.settings;
-        if group_id.is_empty() {
+        if group_id.is_empty() || group_id.len() > limits::NAME_MAX_BYTES {
             return ErrorCode::INVALID_GROUP_ID;
         }
         if !(settings.min_session_timeout_ms..=settings.max_session_timeout_ms).contains(&session_timeout_ms) {
@@ -258,13 +258,15 @@ impl ClassicGroup {
         let JoinRequest { group_instance_id, client_id, client_host, .. } = *request;
         let said = Newcomer { member_id, group_instance_id, client_id, client_host }.says(request, turn.core);
         self.before_change(turn);
+        // Kafka's group has no leader only while it has no members: one of the older ones follows a leader that went.
+        let eldest = self.members.iter().next().map(|(slot, _)| slot);
         if self.members.is_empty() {
             self.protocol_type = Some(turn.core.names.text(request.protocol_type));
         }
         let slot = self.members.insert(said);
         turn.core.members += 1;
         self.members.get_mut(slot).expect("it was added").is_new = true;
-        self.leader.get_or_insert(slot);
+        self.leader.get_or_insert(eldest.unwrap_or(slot));
         if let State::PreparingRebalance(JoinPhase::Initial { has_newcomer, .. }) = &mut self.state {
             *has_newcomer = true;
         }
@@ -336,8 +338,18 @@ where
     P: Iterator<Item = (N, &'a [u8])> + Clone,
     N: AsRef<str>,
 {
+    // Member ids begin with the client's or instance's id.
+    let ids = [request.client_id, request.group_instance_id.unwrap_or_default()];
+    if ids.iter().any(|id| id.len() > limits::NAME_MAX_BYTES - MEMBER_ID_SUFFIX_BYTES)
+        || request.protocol_type.len() > limits::NAME_MAX_BYTES
+    {
+        return false;
+    }
     let (mut protocols, mut bytes) = (0, 0);
     for (name, metadata) in request.protocols.clone() {
+        if name.as_ref().len() > limits::NAME_MAX_BYTES {
+            return false;
+        }
         protocols += 1;
         bytes += name.as_ref().len() + metadata.len();
     }

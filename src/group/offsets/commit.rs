@@ -10,6 +10,7 @@ use crate::group::core::GroupKey;
 use crate::group::memory::OFFSET_BYTES;
 use crate::group::records::{CommittedOffset, OffsetKey, Record};
 use crate::group::writes::{Wait, WriteId};
+use crate::limits;
 
 use super::table::{Committed, Offset};
 
@@ -72,6 +73,7 @@ impl Groups {
                 });
             }
             // A group for nothing but offsets: it needs no record of its own.
+            None if request.group_id.len() > limits::NAME_MAX_BYTES => return Err(ErrorCode::INVALID_GROUP_ID),
             None => (self.create(request.group_id, OFFSET_BYTES, now)?, true),
         };
         Ok(OffsetCommitter { groups: self, key, topic: None, creates, now })
@@ -137,7 +139,8 @@ impl OffsetCommitter<'_> {
     /// Commits one partition. `topic_id` is all zero if it is not known.
     pub fn commit(&mut self, topic: &str, topic_id: [u8; 16], commit: PartitionCommit<'_>) -> ErrorCode {
         let metadata = commit.metadata.unwrap_or("");
-        if is_longer_than(metadata, self.groups.core.offset_settings.metadata_max_bytes) {
+        let max = self.groups.core.offset_settings.metadata_max_bytes;
+        if is_longer_than(metadata, max) || metadata.len() > limits::NAME_MAX_BYTES {
             return ErrorCode::OFFSET_METADATA_TOO_LARGE;
         }
         if !self.has_room(topic, commit.partition, metadata) {

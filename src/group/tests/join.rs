@@ -444,6 +444,18 @@ fn join_k13_when_the_leader_leaves_another_member_leads() {
     assert_eq!(answers[0].2.len() + answers[1].2.len(), 2);
 }
 
+#[test]
+fn join_k13_a_newcomer_does_not_lead_where_older_members_are() {
+    let mut room = Room::new();
+    let mut members = [client("g"), client("g"), client("g")];
+    room.stable(&mut members);
+    let [a, b, c] = &members;
+    room.leave("g", &[(&a.id, None)]);
+    let tickets = [room.join(&client("g")), room.join(b), room.join(c)];
+    let answers = tickets.map(|ticket| accepted(&mut room, ticket));
+    assert!([&b.id, &c.id].contains(&&answers[0].1), "{answers:?}");
+}
+
 // ---- limits ----------------------------------------------------------------------------------------------------------
 
 #[test]
@@ -463,6 +475,34 @@ fn protocols_and_metadata_of_one_member_are_bounded() {
         assert_eq!(room.joined(ticket).unwrap().error.0, error, "{bytes}");
     }
     assert_eq!(room.groups.len(), 2, "what is refused creates nothing");
+}
+
+#[test]
+fn names_that_the_journal_cannot_hold_are_refused() {
+    use crate::limits::NAME_MAX_BYTES;
+    let mut room = Room::new();
+    let name = |bytes: usize| "x".repeat(bytes);
+    let refused = |room: &mut Room, joining: &Client| {
+        let ticket = room.join(joining);
+        room.joined(ticket).unwrap().error.0
+    };
+    for (surplus, group, other) in [(0, 0, 0), (1, 24, 42)] {
+        let mut joining = client(&name(NAME_MAX_BYTES + surplus));
+        assert_eq!(refused(&mut room, &joining), group);
+        assert_eq!(room.commit(&joining, "topic", 0, 7), if group == 0 { 25 } else { 24 });
+        joining = client(&format!("client-{surplus}"));
+        joining.client_id = name(NAME_MAX_BYTES - 37 + surplus);
+        assert_eq!(refused(&mut room, &joining), other);
+        joining = client(&format!("instance-{surplus}")).with_instance(&name(NAME_MAX_BYTES - 37 + surplus));
+        assert_eq!(refused(&mut room, &joining), other);
+        joining = client(&format!("type-{surplus}")).with_type(&name(NAME_MAX_BYTES + surplus));
+        assert_eq!(refused(&mut room, &joining), other);
+        joining = client(&format!("protocol-{surplus}")).with_protocols(&name(NAME_MAX_BYTES + surplus));
+        assert_eq!(refused(&mut room, &joining), other);
+    }
+    assert_eq!(room.groups.len(), 5, "what is refused creates nothing");
+    room.restart();
+    assert_eq!(room.state(&name(NAME_MAX_BYTES)), "Empty");
 }
 
 #[test]
