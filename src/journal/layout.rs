@@ -126,6 +126,8 @@ pub(super) fn create_folders(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
 }
 
 pub(super) fn remove_other_generations(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
+    // A run that was killed may have renamed the MANIFEST and not synced that: the older one would name what is removed here.
+    disk.sync_folder("").at("")?;
     for name in disk.list("").at("")? {
         let stays = |other| other == manifest.generation || manifest.kept.contains(&other);
         if generation_of_folder(&name).is_some_and(|other| !stays(other)) {

@@ -153,6 +153,36 @@ fn interrupted_anywhere_it_loses_nothing() {
 }
 
 #[test]
+fn interrupted_again_after_a_restart_it_loses_nothing() {
+    let (disk, content) = filled(2);
+    let mut random = SmallRng::seed_from_u64(13);
+    let is_interrupted = |disk: &MemoryDisk, step| {
+        disk.fail_at(step, Fault::PowerOff);
+        open(disk, 3).is_err()
+    };
+    for first in 0.. {
+        let killed = disk.killed();
+        let goes_on = is_interrupted(&killed, first);
+        let has_switched = Manifest::read(&killed).expect("it is whole").is_some_and(|found| found.generation == 2);
+        for second in (0..).step_by(if has_switched { 1 } else { 9 }) {
+            let restarted = killed.killed();
+            let restart_goes_on = is_interrupted(&restarted, second);
+            for _ in 0..3 {
+                let image = restarted.crash(&mut |n| random.random_range(0..n));
+                let layout = open(&image, 3).unwrap_or_else(|error| panic!("steps {first} and {second}: {error}"));
+                assert!(read(&layout) == content, "steps {first} and {second}");
+            }
+            if !restart_goes_on {
+                break;
+            }
+        }
+        if !goes_on {
+            break;
+        }
+    }
+}
+
+#[test]
 fn failures_of_the_disk_are_reported_and_lose_nothing() {
     let (disk, content) = filled(2);
     for fault in [Fault::Full, Fault::Failing] {
