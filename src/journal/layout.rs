@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use super::disk::{Disk, DiskFile, Lock, join};
+use super::disk::{ASIDE, Disk, DiskFile, Lock, join};
 use super::entry::Entry;
 use super::failure::{At, OpenError};
 use super::manifest::{Manifest, generation_of_folder};
@@ -18,6 +18,9 @@ pub const LOCK_FILE_NAME: &str = "LOCK";
 
 /// Written at once, for each partition, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Files that a copy keeps open at a time.
+const OPEN_FILES_MAX: usize = 256;
 
 /// How partitions are placed on streams.
 #[derive(Clone, Copy)]
@@ -194,48 +197,84 @@ pub(super) struct Copy<'a> {
     disk: &'a dyn Disk,
     new: &'a Manifest,
     partitions: BTreeMap<i32, Target>,
+    open_files: usize,
 }
 
 struct Target {
-    folder: String,
-    file: Box<dyn DiskFile>,
     writer: SnapshotWriter,
+    aside: Aside,
+}
+
+/// A snapshot's file, not always open.
+struct Aside {
+    folder: String,
+    id: SnapshotId,
+    file: Option<Box<dyn DiskFile>>,
     offset: u64,
 }
 
 impl<'a> Copy<'a> {
     pub(super) fn new(disk: &'a dyn Disk, new: &'a Manifest) -> Self {
-        Copy { disk, new, partitions: BTreeMap::new() }
+        Copy { disk, new, partitions: BTreeMap::new(), open_files: 0 }
     }
 
     /// `index`: of the stream among the new ones; the same for all entries of a partition.
     pub(super) fn entry(&mut self, entry: &Entry<'_>, index: usize) -> Result<(), OpenError> {
-        let target = match self.partitions.entry(entry.partition) {
-            std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),
-            std::collections::btree_map::Entry::Vacant(vacant) => {
-                let stream = self.new.streams[index];
-                let folder = self.new.stream_folder(stream);
-                let id = SnapshotId { partition: entry.partition, covers: 0 };
-                let file = snapshot::create_aside(self.disk, &folder, id).at(&folder)?;
-                let writer = SnapshotWriter::new(stream, id, entry.leader_epoch);
-                vacant.insert(Target { folder, file, writer, offset: 0 })
-            }
-        };
+        let target = self.partitions.entry(entry.partition).or_insert_with(|| {
+            let stream = self.new.streams[index];
+            let id = SnapshotId { partition: entry.partition, covers: 0 };
+            let writer = SnapshotWriter::new(stream, id, entry.leader_epoch);
+            Target { writer, aside: Aside { folder: self.new.stream_folder(stream), id, file: None, offset: 0 } }
+        });
         target.writer.copy(entry);
-        if target.writer.pending_bytes() >= PIECE_BYTES {
-            let piece = target.writer.take_piece();
-            target.file.write_at(target.offset, &piece).at(&target.folder)?;
-            target.offset += piece.len() as u64;
+        if target.writer.pending_bytes() < PIECE_BYTES {
+            return Ok(());
         }
+        if target.aside.file.is_none() {
+            if self.open_files == OPEN_FILES_MAX {
+                self.close_files()?;
+            }
+            self.open_files += 1;
+        }
+        let Target { writer, aside } = self.partitions.get_mut(&entry.partition).expect("it was made above");
+        aside.write(self.disk, &writer.take_piece())
+    }
+
+    /// What was written is synced before: once a file is opened again, a sync need not tell what failed earlier.
+    fn close_files(&mut self) -> Result<(), OpenError> {
+        for Target { aside, .. } in self.partitions.values_mut() {
+            aside.file.take().map_or(Ok(()), |file| file.sync()).at(&aside.folder)?;
+        }
+        self.open_files = 0;
         Ok(())
     }
 
     pub(super) fn finish(self) -> Result<(), OpenError> {
-        for Target { folder, file, writer, offset } in self.partitions.into_values() {
-            let id = writer.id();
-            file.write_at(offset, &writer.finish(0, 0)).at(&folder)?;
+        let targets = self.partitions.into_values();
+        let (open, closed): (Vec<_>, Vec<_>) = targets.partition(|target| target.aside.file.is_some());
+        for Target { writer, mut aside } in open.into_iter().chain(closed) {
+            aside.write(self.disk, &writer.finish(0, 0))?;
+            let Aside { folder, id, file, .. } = aside;
+            let file = file.expect("it was written to");
             file.sync().and_then(|()| snapshot::publish(self.disk, &folder, id)).at(&folder)?;
         }
+        Ok(())
+    }
+}
+
+impl Aside {
+    fn write(&mut self, disk: &dyn Disk, piece: &[u8]) -> Result<(), OpenError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None if self.offset == 0 => snapshot::create_aside(disk, &self.folder, self.id).at(&self.folder)?,
+            None => {
+                let path = join(&self.folder, &format!("{}{ASIDE}", self.id.file_name()));
+                disk.open_for_writing(&path, false).at(&path)?
+            }
+        };
+        file.write_at(self.offset, piece).at(&self.folder)?;
+        self.offset += piece.len() as u64;
+        self.file = Some(file);
         Ok(())
     }
 }

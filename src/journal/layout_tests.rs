@@ -183,6 +183,37 @@ fn interrupted_again_after_a_restart_it_loses_nothing() {
 }
 
 #[test]
+fn a_copy_keeps_few_files_open() {
+    const PARTITIONS: i32 = OPEN_FILES_MAX as i32 + 20;
+    let disk = MemoryDisk::default();
+    let manifest = Manifest { generation: 1, streams: vec![1], placement: "one".to_owned(), kept: Vec::new() };
+    create_folders(&disk, &manifest).expect("nothing fails");
+    let mut copy = Copy::new(&disk, &manifest);
+    let (value, rounds) = (vec![7; PIECE_BYTES], 3);
+    for round in 0..rounds {
+        for partition in 0..PARTITIONS {
+            let (key, value) = (&[round][..], Some(&value[..]));
+            let entry = Entry { position: 0, synced: None, partition, leader_epoch: 0, more: false, key, value };
+            copy.entry(&entry, 0).expect("nothing fails");
+        }
+    }
+    copy.finish().expect("nothing fails");
+    assert_eq!(disk.most_open_files(), OPEN_FILES_MAX);
+
+    let mut replay = Replay::new(Arc::new(disk), &manifest.stream_folder(1), 1, []).expect("it opens");
+    let mut keys = BTreeMap::<i32, Vec<u8>>::new();
+    let mut take = |replayed: Replayed<'_>| {
+        if let Replayed::Entry(entry) = replayed {
+            assert_eq!(entry.value, Some(&value[..]));
+            keys.entry(entry.partition).or_default().extend(entry.key);
+        }
+    };
+    while replay.step(1_000, &mut take).expect("it replays") {}
+    assert_eq!(keys.len(), PARTITIONS as usize);
+    assert!(keys.values().all(|keys| keys[..] == [0, 1, 2]));
+}
+
+#[test]
 fn failures_of_the_disk_are_reported_and_lose_nothing() {
     let (disk, content) = filled(2);
     for fault in [Fault::Full, Fault::Failing] {

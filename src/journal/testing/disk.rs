@@ -34,6 +34,8 @@ pub(super) struct State {
     is_off: bool,
     capacity_bytes: Option<u64>,
     is_locked: bool,
+    open_files: usize,
+    most_open_files: usize,
 }
 
 /// Names of a folder.
@@ -65,6 +67,11 @@ impl MemoryDisk {
     /// Whether the power is off.
     pub fn is_off(&self) -> bool {
         self.state().is_off
+    }
+
+    /// How many files were open at a time, at most.
+    pub fn most_open_files(&self) -> usize {
+        self.state().most_open_files
     }
 
     /// Bytes that all files together may have; `None`: no bound.
@@ -241,8 +248,9 @@ impl Disk for MemoryDisk {
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn DiskFile>> {
-        let number = self.state().find(path)?;
-        Ok(Box::new(MemoryFile { disk: self.clone(), number }))
+        let mut state = self.state();
+        let number = state.find(path)?;
+        Ok(Box::new(MemoryFile::new(self, &mut state, number)))
     }
 
     fn open_for_writing(&self, path: &str, _: bool) -> io::Result<Box<dyn DiskFile>> {
@@ -256,7 +264,7 @@ impl Disk for MemoryDisk {
         state.next_inode += 1;
         state.inodes.insert(number, Inode::default());
         state.change(folder, FolderOperation::Put(name.to_owned(), number))?;
-        Ok(Box::new(MemoryFile { disk: self.clone(), number }))
+        Ok(Box::new(MemoryFile::new(self, &mut state, number)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -320,6 +328,20 @@ impl Drop for MemoryLock {
 struct MemoryFile {
     disk: MemoryDisk,
     number: u64,
+}
+
+impl MemoryFile {
+    fn new(disk: &MemoryDisk, state: &mut State, number: u64) -> MemoryFile {
+        state.open_files += 1;
+        state.most_open_files = state.most_open_files.max(state.open_files);
+        MemoryFile { disk: disk.clone(), number }
+    }
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        self.disk.state().open_files -= 1;
+    }
 }
 
 impl DiskFile for MemoryFile {
