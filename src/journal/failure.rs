@@ -47,6 +47,17 @@ pub enum OpenError {
         /// What is wrong.
         problem: String,
     },
+    /// Without the MANIFEST nothing says which generation counts.
+    #[error(
+        "{path} does not read back, and nothing else says which of {folders} counts. Nothing was changed. Put {path} back from \
+         a copy, or move away all of them but the one that counts and run `rallypoint journal repair`"
+    )]
+    Ambiguous {
+        /// Relative to the journal's folder.
+        path: String,
+        /// The generations' folders.
+        folders: String,
+    },
     /// Written by a newer version.
     #[error("{path}: format {version} is not known to this version of rallypoint: start the one that wrote it")]
     Version {

@@ -9,10 +9,11 @@ use super::disk::Disk;
 use super::entry::Entry;
 use super::failure::{At, OpenError};
 use super::layout::{self, Copy};
-use super::manifest::{FILE_NAME, Manifest, generation_of_folder};
+use super::manifest::{FILE_NAME, Manifest, generation_folder, generation_of_folder};
 use super::replay::Replay;
 use super::salvage::{Found, Lost, salvage};
 use super::scan::Cut;
+use super::segment::SegmentId;
 
 /// Placement of a journal whose MANIFEST is lost: no rule has this name, so that the next start re-distributes.
 const UNKNOWN_PLACEMENT: &str = "unknown";
@@ -118,7 +119,7 @@ impl fmt::Display for Repair {
         self.lost.iter().try_for_each(|lost| writeln!(f, "{lost}"))?;
         writeln!(f, "{} records are in generation {}", self.entries, self.manifest.generation)?;
         for kept in &self.manifest.kept {
-            let folder = super::manifest::generation_folder(*kept);
+            let folder = generation_folder(*kept);
             writeln!(f, "{folder} is as it was: remove it when it is not needed any more")?;
         }
         Ok(())
@@ -129,8 +130,8 @@ impl fmt::Display for Repair {
 /// [`verify`] says that the journal is not sound, and there is no better copy of it.
 ///
 /// # Errors
-/// [`OpenError`]: the folder is locked, the file system fails, or nothing says which generation counts. The journal is then as
-/// it was.
+/// [`OpenError`]: the folder is locked, the file system fails, or nothing says which generation counts. The journal then holds
+/// what it held, and a repair can be done again.
 pub fn repair(disk: &Arc<dyn Disk>) -> Result<Repair, OpenError> {
     let _lock = layout::lock(disk.as_ref())?;
     let old = match find_manifest(disk.as_ref())? {
@@ -138,7 +139,11 @@ pub fn repair(disk: &Arc<dyn Disk>) -> Result<Repair, OpenError> {
             layout::remove_other_generations(disk.as_ref(), &manifest)?;
             manifest
         }
-        Err(NoManifest { guess: Some(guess), .. }) => guess,
+        Err(NoManifest { guess: Some(guess), .. }) => {
+            // Once there is another generation, nothing else says which one counts.
+            guess.write(disk.as_ref())?;
+            guess
+        }
         Err(NoManifest { error, guess: None }) => return Err(error),
     };
     let mut new = layout::successor(&old, old.streams.len(), &old.placement);
@@ -224,7 +229,7 @@ fn verify_stream(disk: &Arc<dyn Disk>, folder: &str, stream: u32) -> Result<Stre
 /// A MANIFEST that does not read back.
 struct NoManifest {
     error: OpenError,
-    /// What it must have said, if only one generation is there.
+    /// What it must have said, if that is certain.
     guess: Option<Manifest>,
 }
 
@@ -236,15 +241,32 @@ fn find_manifest(disk: &dyn Disk) -> Result<Result<Manifest, NoManifest>, OpenEr
         Err(error) => error,
     };
     let names = disk.list("").at("")?;
-    let generations: Vec<_> = names.iter().filter_map(|name| generation_of_folder(name)).collect();
-    let [generation] = generations[..] else { return Ok(Err(NoManifest { error, guess: None })) };
+    let mut kept: Vec<_> = names.iter().filter_map(|name| generation_of_folder(name)).collect();
+    kept.sort_unstable();
+    let Some(generation) = kept.pop() else { return Ok(Err(NoManifest { error, guess: None })) };
     let placement = UNKNOWN_PLACEMENT.to_owned();
-    let mut guess = Manifest { generation, streams: Vec::new(), placement, kept: Vec::new() };
+    let mut guess = Manifest { generation, streams: Vec::new(), placement, kept };
     let names = disk.list(&guess.folder()).at(&guess.folder())?;
     guess.streams = names.iter().filter_map(|name| name.strip_prefix("stream-")?.parse().ok()).collect();
     guess.streams.sort_unstable();
+    if !guess.kept.is_empty() && !has_segments(disk, &guess)? {
+        let folders = guess.kept.iter().chain([&generation]).map(|one| generation_folder(*one)).collect::<Vec<_>>();
+        let error = OpenError::Ambiguous { path: FILE_NAME.to_owned(), folders: folders.join(", ") };
+        return Ok(Err(NoManifest { error, guess: None }));
+    }
     let guess = (!guess.streams.is_empty()).then_some(guess);
     Ok(Err(NoManifest { error, guess }))
+}
+
+/// Only a generation that counted has segments: what others leave behind, and repairs write, are snapshots.
+fn has_segments(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, OpenError> {
+    for stream in &manifest.streams {
+        let folder = manifest.stream_folder(*stream);
+        if disk.list(&folder).at(&folder)?.iter().any(|name| SegmentId::of_file_name(name).is_some()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
 use super::super::codec::Records;
 use super::super::entry::{EntryWriter, decode_checked};
 use super::super::layout::Placement;
 use super::super::layout::tests::{Content, filled, open, read};
 use super::super::segment::HEADER_BYTES;
 use super::super::store::Entries;
-use super::super::testing::MemoryDisk;
+use super::super::testing::{Fault, MemoryDisk};
 use super::*;
 use crate::group::{OffsetKey, Record};
 use crate::journal::layout::Layout;
@@ -136,7 +139,43 @@ fn a_lost_manifest_is_found_again() {
     let (disk, _) = filled(2);
     disk.remove(FILE_NAME).expect("it is there");
     disk.create_folder("generation-000002").expect("made");
-    assert!(matches!(repair(&shared(&disk)), Err(OpenError::Misplaced { .. })));
+    let error = repair(&shared(&disk)).expect_err("refused");
+    assert!(error.to_string().contains("move away"), "{error}");
+}
+
+#[test]
+fn a_repair_without_a_manifest_goes_on_after_an_interruption() {
+    let (disk, content) = filled(2);
+    disk.remove(FILE_NAME).and_then(|()| disk.sync_folder("")).expect("it is there");
+    let mut random = SmallRng::seed_from_u64(3);
+    for fault in [Fault::PowerOff, Fault::Full, Fault::Failing] {
+        for step in 0.. {
+            let interrupted = disk.killed();
+            interrupted.fail_at(step, fault);
+            let is_over = repair(&shared(&interrupted)).is_ok();
+            let crashed = interrupted.crash(&mut |n| random.random_range(0..n));
+            for image in [interrupted.killed(), crashed] {
+                repair(&shared(&image)).unwrap_or_else(|error| panic!("{fault:?} at {step}: {error}"));
+                assert_eq!(read(&open(&image, 2).expect("it opens")), content, "{fault:?} at {step}");
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_manifest_is_found_again_beside_what_a_repair_kept() {
+    let (disk, content) = filled(2);
+    let manifest = repair(&shared(&disk)).expect("repaired").manifest;
+    // As the first start makes it.
+    let segment = format!("{}/segment-000000000001", manifest.stream_folder(manifest.streams[0]));
+    disk.create(&segment).expect("made");
+    disk.remove(FILE_NAME).expect("it is there");
+    let again = repair(&shared(&disk)).expect("repaired").manifest;
+    assert_eq!((again.generation, &again.kept[..]), (3, &[1, 2][..]));
+    assert_eq!(read(&open(&disk, 2).expect("it opens")), content);
 }
 
 #[test]
