@@ -130,6 +130,10 @@ impl Salvage<'_> {
 
     fn segment(&mut self, segment: &Segment, limit: Option<u64>, is_last: bool, takes: &dyn Fn(&Entry<'_>) -> bool) {
         let Segment { path, header, bytes } = segment;
+        if let Some(limit) = limit {
+            // Of an append that began in an earlier segment and failed in this one, the first entries do not count either.
+            self.begun.retain(|(_, _, entry)| decode_checked(entry).position < limit);
+        }
         if header.is_none() {
             self.lost.push(Lost { path: path.clone(), offset: 0, bytes: HEADER_BYTES, is_tail: is_last });
         }
@@ -197,3 +201,7 @@ fn entry_at(bytes: &[u8], at: usize, zero: Option<u64>) -> Option<Entry<'_>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "salvage_tests.rs"]
+pub(super) mod tests;

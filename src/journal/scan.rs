@@ -367,4 +367,4 @@ fn claims(bytes: &[u8], base: Option<u64>, position: u64) -> bool {
 
 #[cfg(test)]
 #[path = "scan_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -8,6 +8,7 @@ use super::super::disk::{Disk, join};
 use super::super::entry::{Damage, EntryWriter, HEADER_BYTES as ENTRY_HEADER_BYTES};
 use super::super::failure::OpenError;
 use super::super::replay::{Replay, Replayed};
+use super::super::salvage::tests::salvaged;
 use super::super::segment::{HEADER_BYTES, SegmentId};
 use super::super::store::{Durability, Entries, Store, StoreState, StoreWrite, WriteFailure};
 use super::super::stream::{Stream, StreamSettings};
@@ -285,6 +286,7 @@ fn the_last_segments_of_an_append_that_failed_are_no_damage_without_the_first_on
     for (gone, left) in [(0, "ac"), (1, "c"), (2, "c"), (3, "c")] {
         let disk = journal.disk.killed();
         (1..=gone).for_each(|number| disk.remove(&segment(number)).expect("it is there"));
+        assert_eq!(salvaged(&disk).0, left, "without the first {gone}");
         let (mut opened, names) = Journal::open(disk);
         assert_eq!(names, left, "without the first {gone}");
         opened.append(&[Sized(b'd', 100)]);
