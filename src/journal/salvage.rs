@@ -33,7 +33,8 @@ pub struct Found<'a> {
     pub entry: Entry<'a>,
 }
 
-/// Gives all entries of a stream that read back, snapshots first, and returns what does not.
+/// Gives all entries of a stream that read back, snapshots first, and returns what does not. Before a snapshot that is damaged
+/// comes what the log still has of what it covers.
 ///
 /// # Errors
 /// Those of the disk.
@@ -45,21 +46,34 @@ pub fn salvage(
 ) -> Result<Vec<Lost>, OpenError> {
     let names = disk.list(folder).at(folder)?;
     let snapshots: BTreeMap<i32, u64> = newest_snapshots(&names);
+    let mut ids: Vec<_> = names.iter().filter_map(|name| SegmentId::of_file_name(name)).collect();
+    ids.sort_unstable();
+    let mut segments = ids.iter().map(|id| Segment::read(disk, folder, *id)).collect::<Result<Vec<_>, _>>()?;
+    segments.truncate(segments.iter().rposition(|segment| !segment.is_unused()).map_or(0, |last| last + 1));
     let mut salvage = Salvage { lost: Vec::new(), begun: Vec::new(), take };
     for (partition, covers) in &snapshots {
         let id = SnapshotId { partition: *partition, covers: *covers };
+        if !is_whole(disk, folder, stream, id) {
+            // What the log has lost is said when all of it is read.
+            let lost = std::mem::take(&mut salvage.lost);
+            salvage.log(&segments, &|entry| entry.partition == id.partition && entry.end() <= id.covers);
+            salvage.lost = lost;
+        }
         salvage.snapshot(disk, folder, stream, id)?;
     }
-    let mut ids: Vec<_> = names.iter().filter_map(|name| SegmentId::of_file_name(name)).collect();
-    ids.sort_unstable();
-    let segments = ids.iter().map(|id| Segment::read(disk, folder, *id)).collect::<Result<Vec<_>, _>>()?;
-    let in_use = segments.iter().rposition(|segment| !segment.is_unused()).map_or(0, |last| last + 1);
-    for (index, segment) in segments[..in_use].iter().enumerate() {
-        let limit = segments[..in_use].get(index + 1).and_then(|next| next.header).map(|next| next.previous_end);
-        let take = |entry: &Entry<'_>| snapshots.get(&entry.partition).is_none_or(|covers| entry.end() > *covers);
-        salvage.segment(segment, limit, index + 1 == in_use, &take);
-    }
+    salvage.log(&segments, &|entry| snapshots.get(&entry.partition).is_none_or(|covers| entry.end() > *covers));
     Ok(salvage.lost)
+}
+
+fn is_whole(disk: &dyn Disk, folder: &str, stream: u32, id: SnapshotId) -> bool {
+    let Ok(mut snapshot) = SnapshotReader::open(disk, folder, stream, id) else { return false };
+    loop {
+        match snapshot.next_entry() {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
 }
 
 fn newest_snapshots(names: &[String]) -> BTreeMap<i32, u64> {
@@ -128,6 +142,14 @@ impl Salvage<'_> {
         Ok(())
     }
 
+    fn log(&mut self, segments: &[Segment], takes: &dyn Fn(&Entry<'_>) -> bool) {
+        for (index, segment) in segments.iter().enumerate() {
+            let limit = segments.get(index + 1).and_then(|next| next.header).map(|next| next.previous_end);
+            self.segment(segment, limit, index + 1 == segments.len(), takes);
+        }
+        self.begun.clear();
+    }
+
     fn segment(&mut self, segment: &Segment, limit: Option<u64>, is_last: bool, takes: &dyn Fn(&Entry<'_>) -> bool) {
         let Segment { path, header, bytes } = segment;
         if let Some(limit) = limit {
@@ -144,7 +166,7 @@ impl Salvage<'_> {
         let zero = header.map(|header| header.base.wrapping_sub(HEADER_BYTES));
         let content = Content { path, bytes: &bytes[..end], zero, is_whole: limit.is_some(), is_last };
         self.entries(content, HEADER_BYTES as usize, takes);
-        // What is left of an append at the very end was never acknowledged.
+        // What is left of an append at the very end does not count.
         if !is_last {
             return;
         }

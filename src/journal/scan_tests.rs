@@ -18,7 +18,7 @@ use crate::clock::Now;
 
 /// One entry that takes this many bytes, with a name.
 #[derive(Clone, Copy)]
-struct Sized(u8, usize);
+pub(in crate::journal) struct Sized(pub(in crate::journal) u8, pub(in crate::journal) usize);
 
 impl Entries for Sized {
     fn write(&self, entries: &mut EntryWriter<'_>) {
@@ -46,12 +46,12 @@ const SETTINGS: StreamSettings = StreamSettings {
     room_bytes: 0,
 };
 
-struct Journal {
-    disk: MemoryDisk,
-    stream: Stream,
+pub(in crate::journal) struct Journal {
+    pub(in crate::journal) disk: MemoryDisk,
+    pub(in crate::journal) stream: Stream,
 }
 
-fn replay(disk: &MemoryDisk) -> Result<(Replay, String), OpenError> {
+pub(in crate::journal) fn replay(disk: &MemoryDisk) -> Result<(Replay, String), OpenError> {
     let mut replay = Replay::new(Arc::new(disk.clone()), "s", 1, [0])?;
     let mut names = String::new();
     let mut take = |replayed: Replayed<'_>| {
@@ -64,7 +64,7 @@ fn replay(disk: &MemoryDisk) -> Result<(Replay, String), OpenError> {
 }
 
 impl Journal {
-    fn fresh() -> Journal {
+    pub(in crate::journal) fn fresh() -> Journal {
         let disk = MemoryDisk::default();
         disk.create_folder("s").expect("a folder");
         Journal::open(disk).0
@@ -79,7 +79,7 @@ impl Journal {
         (journal, names)
     }
 
-    fn append(&mut self, entries: &[Sized]) {
+    pub(in crate::journal) fn append(&mut self, entries: &[Sized]) {
         for entry in entries {
             self.stream.append(0, 1, entry).expect("room");
         }
@@ -89,14 +89,14 @@ impl Journal {
         self.stream.poll_write(Now::default()).expect("a write is due")
     }
 
-    fn jobs(&mut self) {
+    pub(in crate::journal) fn jobs(&mut self) {
         while let Some(job) = self.stream.poll_job(Now::default()) {
             self.stream.job_done(job.run(&self.disk), Now::default());
         }
     }
 
     /// Makes everything durable.
-    fn flush(&mut self) {
+    pub(in crate::journal) fn flush(&mut self) {
         while let Some(write) = self.stream.poll_write(Now::default()) {
             self.disk.write(write.file, write.offset, &write.data).expect("a write");
             self.disk.sync(write.file).expect("a sync");
@@ -114,7 +114,7 @@ impl Journal {
     }
 }
 
-fn segment(number: u64) -> String {
+pub(in crate::journal) fn segment(number: u64) -> String {
     join("s", &SegmentId(number).file_name())
 }
 
