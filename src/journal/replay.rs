@@ -13,7 +13,7 @@ use super::entry::Entry;
 use super::failure::{At, OpenError};
 use super::reader::EntryReader;
 use super::reading::{Reading, Teller};
-use super::scan::{Cut, Extent, Scan, Scanner};
+use super::scan::{CUT, Cut, Extent, Scan, Scanner};
 use super::segment::HEADER_BYTES;
 use super::snapshot::{SnapshotId, SnapshotReader};
 
@@ -216,7 +216,7 @@ impl Replay {
         }
         self.scan = scanner.into_scan();
         if let Some(Cut { path, offset, position }) = &self.scan.cut {
-            tracing::warn!(path, offset, position, "the log is cut here: what stands behind was never acknowledged");
+            tracing::warn!(path, offset, position, "the log is cut here: {CUT}");
         }
         let log_bytes: u64 = self.scan.extents.iter().map(Extent::bytes).sum();
         self.progress.bytes_done = log_bytes;

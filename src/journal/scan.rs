@@ -3,8 +3,8 @@
 //!
 //! An append that the power failure interrupted may have left any part of itself, so a bad entry alone says nothing. But each
 //! entry and each segment's header carries the position that was synced when it was written. If anything behind a bad entry
-//! claims that the bad entry was synced, something acknowledged is gone, and the start is refused; otherwise nothing behind
-//! it was ever acknowledged, and the stream is cut there.
+//! claims that the bad entry was synced, something acknowledged is gone, and the start is refused; otherwise nothing says
+//! that anything behind it was synced, and the stream is cut there.
 
 use std::sync::Arc;
 
@@ -34,6 +34,9 @@ impl Extent {
     }
 }
 
+/// What a cut says. Without syncs something may have been acknowledged all the same.
+pub const CUT: &str = "what stands behind is no whole append, and nothing says that it was synced";
+
 /// Where a stream was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -54,7 +57,7 @@ pub struct Scan {
     pub end: u64,
     /// Where the stream was cut, if anything stood behind its end.
     pub cut: Option<Cut>,
-    /// Segments behind the last one that counts: prepared ones, and those of appends that were never acknowledged.
+    /// Segments behind the last one that counts: prepared ones, and those of appends that were cut off.
     pub behind: Vec<SegmentId>,
     /// The first of `behind` if it is all zeros, and its size.
     pub prepared: Option<(SegmentId, u64)>,

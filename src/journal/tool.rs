@@ -12,7 +12,7 @@ use super::layout::{self, Copy};
 use super::manifest::{FILE_NAME, Manifest, generation_folder, generation_of_folder};
 use super::replay::Replay;
 use super::salvage::{Found, Lost, salvage};
-use super::scan::Cut;
+use super::scan::{CUT, Cut};
 use super::segment::SegmentId;
 
 /// Placement of a journal whose MANIFEST is lost: no rule has this name, so that the next start re-distributes.
@@ -69,8 +69,7 @@ impl fmt::Display for StreamVerification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "stream {}: {} records, the log ends at position {}", self.stream, self.entries, self.end)?;
         if let Some(Cut { path, offset, position }) = &self.cut {
-            let what = "an append was interrupted and was never acknowledged";
-            writeln!(f, "  {path}: cut at offset {offset} (position {position}): {what}")?;
+            writeln!(f, "  {path}: cut at offset {offset} (position {position}): {CUT}")?;
         }
         if let Some(refused) = &self.refused {
             writeln!(f, "  {refused}")?;
