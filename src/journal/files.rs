@@ -143,16 +143,18 @@ pub struct Worker {
 pub type Finished = Box<dyn FnOnce(JobDone) + Send>;
 
 impl Worker {
-    /// Starts the thread. From a thread that is not pinned: it would share that core.
+    /// Starts the thread, which keeps the folder locked until it ends. From a thread that is not pinned: it would share that
+    /// core.
     ///
     /// # Errors
     /// If there can be no more threads.
-    pub fn start(disk: Arc<dyn Disk>) -> io::Result<Worker> {
+    pub fn start(disk: Arc<dyn Disk>, lock: Arc<dyn Lock>) -> io::Result<Worker> {
         let (jobs, queue) = channel::<(Job, Finished)>();
         let work = move || {
             for (job, finished) in queue {
                 finished(job.run(disk.as_ref()));
             }
+            drop(lock);
         };
         std::thread::Builder::new().name("journal-files".into()).spawn(work)?;
         Ok(Worker { jobs })

@@ -27,6 +27,18 @@ fn layout(folder: &Path) -> Result<Layout, OpenError> {
     Layout::open(Arc::new(Folder::new(folder)), placement, &mut |_| {})
 }
 
+/// Once the thread of the one before has ended.
+fn unlocked_layout(folder: &Path) -> Layout {
+    let start = Instant::now();
+    loop {
+        match layout(folder) {
+            Err(OpenError::Locked { .. }) => assert!(start.elapsed() < Duration::from_secs(20), "it takes too long"),
+            opened => return opened.expect("it opens"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn open(layout: &Layout) -> (Stream, Vec<u32>) {
     let mut replay = layout.replay(0, [0]).expect("it opens");
     let mut numbers = Vec::new();
@@ -66,7 +78,7 @@ struct Core {
 impl Core {
     fn new(layout: &Layout) -> Core {
         Core {
-            worker: Worker::start(layout.disk().clone()).expect("a thread"),
+            worker: Worker::start(layout.disk().clone(), layout.lock()).expect("a thread"),
             done: Arc::default(),
             now: Now::default(),
         }
@@ -101,7 +113,7 @@ fn real_files_keep_what_was_durable() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut expected = Vec::new();
     for _ in 0..3 {
-        let layout = layout(folder.path()).expect("it opens");
+        let layout = unlocked_layout(folder.path());
         assert!(matches!(self::layout(folder.path()), Err(OpenError::Locked { .. })));
         let (mut stream, numbers) = open(&layout);
         assert_eq!(numbers, expected);
@@ -115,8 +127,22 @@ fn real_files_keep_what_was_durable() {
             expected.push(number);
         }
     }
-    let (_, numbers) = open(&layout(folder.path()).expect("it opens"));
+    let (_, numbers) = open(&unlocked_layout(folder.path()));
     assert_eq!(numbers, expected);
+}
+
+#[test]
+fn a_folder_is_locked_until_the_last_job_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let layout = layout(folder.path()).expect("it opens");
+    let worker = Worker::start(layout.disk().clone(), layout.lock()).expect("a thread");
+    let (go_on, wait) = channel::<()>();
+    let job = Job::remove_snapshots("", Vec::new());
+    worker.submit(job, Box::new(move |_| wait.recv().expect("it is let go on")));
+    drop((worker, layout));
+    assert!(matches!(self::layout(folder.path()), Err(OpenError::Locked { .. })));
+    go_on.send(()).expect("it waits");
+    unlocked_layout(folder.path());
 }
 
 #[test]

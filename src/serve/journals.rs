@@ -77,7 +77,7 @@ impl Journals {
             led.map(|(partition, _)| partition as i32).collect::<Vec<_>>()
         };
         let replay = layout.replay(core, led)?;
-        let worker = Worker::start(layout.disk().clone())
+        let worker = Worker::start(layout.disk().clone(), layout.lock())
             .map_err(|error| OpenError::Io { path: "a thread for the journal's files".to_owned(), source: error })?;
         Ok(CoreJournal(Some((replay, *settings, worker))))
     }
