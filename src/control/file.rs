@@ -13,6 +13,7 @@ use super::log::{self, Damage, FILE_HEADER, Replay};
 use super::machine::{Control, Mismatch, RandomIds};
 use super::view::NodeEndpoints;
 use crate::config::Settings;
+use crate::journal::files::create_durably;
 
 const LOG_NAME: &str = "control.log";
 const NEW_LOG_NAME: &str = "control.log.new";
@@ -81,10 +82,13 @@ pub fn open(
     random_ids: RandomIds,
 ) -> Result<(Control, ControlFile), OpenError> {
     let directory = &settings.data_dir;
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    create_durably(directory).map_err(at(directory))?;
     let lock = lock(directory)?;
     let path = directory.join(LOG_NAME);
-    if !path.exists() {
+    if path.exists() {
+        // A run that was killed may have renamed it and not synced that: what is appended would go with it.
+        sync(directory)?;
+    } else {
         replace(directory, FILE_HEADER)?;
     }
     let (mut file, replay) = read(&path)?;
@@ -137,6 +141,10 @@ fn replace(directory: &Path, bytes: &[u8]) -> Result<(), OpenError> {
     let path = directory.join(LOG_NAME);
     fs::rename(&new, &path).map_err(at(&path))?;
     // The rename itself is durable only once the directory is.
+    sync(directory)
+}
+
+fn sync(directory: &Path) -> Result<(), OpenError> {
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(at(directory))
 }
 

@@ -32,7 +32,8 @@ impl Folder {
 
 impl Disk for Folder {
     fn create_folder(&self, folder: &str) -> io::Result<()> {
-        std::fs::create_dir_all(self.path(folder))
+        let path = self.path(folder);
+        if folder.is_empty() { create_durably(&path) } else { std::fs::create_dir_all(path) }
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
@@ -81,6 +82,24 @@ impl Disk for Folder {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+/// Makes a folder, and those that it is in, so that a failure of the power does not take them away.
+///
+/// # Errors
+/// Those of the file system.
+pub fn create_durably(folder: &Path) -> io::Result<()> {
+    let missing = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+    std::fs::create_dir_all(folder)?;
+    // Also if it was there: a run that was killed may have made it. But then its parent may be one that cannot be synced.
+    for (index, parent) in folder.ancestors().skip(1).take(missing.max(1)).enumerate() {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let synced = File::open(parent).and_then(|parent| parent.sync_all());
+        if index < missing {
+            synced?;
+        }
+    }
+    Ok(())
 }
 
 /// Not every file system can do without its page cache: then with it.
