@@ -30,7 +30,7 @@ pub struct Job {
 enum Work {
     Prepare { id: SegmentId, zeros: Range<u64>, file_bytes: u64, direct: bool },
     Remove { bases: BTreeMap<SegmentId, u64>, keep: SegmentId, file_bytes: u64 },
-    WriteSnapshot { id: SnapshotId, offset: u64, piece: Vec<u8>, is_last: bool },
+    WriteSnapshot { taking: u64, id: SnapshotId, offset: u64, piece: Vec<u8>, is_last: bool },
     DropSnapshot { id: SnapshotId },
     RemoveSnapshots { superseded: Vec<SnapshotId> },
 }
@@ -42,8 +42,9 @@ pub(super) enum Done {
     /// Zeros up to there; the file once it has all.
     Prepared(SegmentId, u64, io::Result<Option<Box<dyn DiskFile>>>),
     Removed(BTreeMap<SegmentId, u64>, io::Result<()>),
+    /// Of the [`super::taking::Taking`] with this number.
     Snapshot {
-        id: SnapshotId,
+        taking: u64,
         is_last: bool,
         file_bytes: u64,
         result: io::Result<()>,
@@ -62,8 +63,15 @@ impl Job {
         Job { folder: folder.to_owned(), work: Work::Remove { bases, keep, file_bytes } }
     }
 
-    pub(super) fn write_snapshot(folder: &str, id: SnapshotId, offset: u64, piece: Vec<u8>, is_last: bool) -> Job {
-        Job { folder: folder.to_owned(), work: Work::WriteSnapshot { id, offset, piece, is_last } }
+    pub(super) fn write_snapshot(
+        folder: &str,
+        taking: u64,
+        id: SnapshotId,
+        offset: u64,
+        piece: Vec<u8>,
+        is_last: bool,
+    ) -> Job {
+        Job { folder: folder.to_owned(), work: Work::WriteSnapshot { taking, id, offset, piece, is_last } }
     }
 
     pub(super) fn drop_snapshot(folder: &str, id: SnapshotId) -> Job {
@@ -87,9 +95,9 @@ impl Job {
                 let result = remove(disk, folder, &mut bases, keep, file_bytes);
                 Done::Removed(bases, result)
             }
-            Work::WriteSnapshot { id, offset, piece, is_last } => {
+            Work::WriteSnapshot { taking, id, offset, piece, is_last } => {
                 let result = write_snapshot(disk, folder, id, offset, &piece, is_last);
-                Done::Snapshot { id, is_last, file_bytes: offset + piece.len() as u64, result }
+                Done::Snapshot { taking, is_last, file_bytes: offset + piece.len() as u64, result }
             }
             Work::DropSnapshot { id } => {
                 let _ = disk.remove(&join(folder, &format!("{}{ASIDE}", id.file_name())));

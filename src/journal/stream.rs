@@ -3,6 +3,7 @@
 //! [`Store::poll_write`], everything else by [`Store::poll_job`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use super::JournalPosition;
 use super::block::BLOCK_BYTES;
@@ -67,6 +68,8 @@ pub struct Stream {
     /// Where the first append goes.
     opened_at: JournalPosition,
     taking: Option<Taking>,
+    /// Snapshots that were begun.
+    takings: u64,
     /// Size of each partition's snapshot.
     snapshot_bytes: BTreeMap<i32, u64>,
     snapshot_retry_at_ms: u64,
@@ -131,6 +134,7 @@ impl Stream {
             is_replayed: false,
             opened_at: JournalPosition(position),
             taking: None,
+            takings: 0,
             snapshot_bytes: checked.snapshot_bytes.clone(),
             snapshot_retry_at_ms: 0,
             is_removing: false,
@@ -236,14 +240,18 @@ impl Stream {
         self.jobs.push_back(Job::remove(&self.folder, gone, keep, self.settings.segment_bytes));
     }
 
-    fn snapshot_failed(&mut self, id: SnapshotId, error: &std::io::Error, now: Now) {
+    fn snapshot_failed(&mut self, id: SnapshotId, error: &io::Error, now: Now) {
         tracing::warn!(partition = id.partition, %error, "the snapshot failed and will be taken again; the log grows meanwhile");
         self.abandon_snapshot();
         self.snapshot_retry_at_ms = now.monotonic_ms + SNAPSHOT_RETRY_MS;
     }
 
-    fn snapshot_written(&mut self, id: SnapshotId, is_last: bool, file_bytes: u64) {
-        let Some(taking) = self.taking.as_mut().filter(|taking| taking.id() == id) else { return };
+    fn snapshot_job_done(&mut self, taking: u64, is_last: bool, file_bytes: u64, result: io::Result<()>, now: Now) {
+        let Some(taking) = self.taking.as_mut().filter(|it| it.number() == taking) else { return };
+        let id = taking.id();
+        if let Err(error) = result {
+            return self.snapshot_failed(id, &error, now);
+        }
         taking.piece_written();
         if is_last {
             self.taking = None;
@@ -356,13 +364,8 @@ impl Store for Stream {
                 self.bases.extend(left);
             }
             Done::Dropped => {}
-            Done::Snapshot { id, is_last, file_bytes, result: Ok(()) } => {
-                self.snapshot_written(id, is_last, file_bytes)
-            }
-            Done::Snapshot { id, result: Err(error), .. } => {
-                if self.taking.as_ref().is_some_and(|taking| taking.id() == id) {
-                    self.snapshot_failed(id, &error, now);
-                }
+            Done::Snapshot { taking, is_last, file_bytes, result } => {
+                self.snapshot_job_done(taking, is_last, file_bytes, result, now);
             }
         }
     }
@@ -384,7 +387,8 @@ impl Store for Stream {
     fn begin_snapshot(&mut self, partition: i32, leader_epoch: i32) {
         self.coverage.begin(partition);
         let id = SnapshotId { partition, covers: self.writer.appended().0 };
-        self.taking = Some(Taking::new(self.stream, id, leader_epoch));
+        self.takings += 1;
+        self.taking = Some(Taking::new(self.takings, self.stream, id, leader_epoch));
     }
 
     fn snapshot_under_way(&self) -> Option<i32> {

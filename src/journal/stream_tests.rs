@@ -592,3 +592,6 @@ fn a_start_prepares_no_segment_while_it_reads_unless_something_was_appended() {
         assert_eq!(segments(&life.disk), segments_before + 1);
     }
 }
+
+#[path = "stream_faults_tests.rs"]
+mod faults;

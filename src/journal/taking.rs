@@ -13,6 +13,8 @@ const PIECES_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Taking {
+    /// Of no other one: jobs of one that was given up may end while the next one is taken.
+    number: u64,
     id: SnapshotId,
     /// Until it is complete.
     writer: Option<SnapshotWriter>,
@@ -23,9 +25,13 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    pub(super) fn new(stream: u32, id: SnapshotId, leader_epoch: i32) -> Self {
+    pub(super) fn new(number: u64, stream: u32, id: SnapshotId, leader_epoch: i32) -> Self {
         let writer = Some(SnapshotWriter::new(stream, id, leader_epoch));
-        Taking { id, writer, last: None, offset: 0, under_way: 0 }
+        Taking { number, id, writer, last: None, offset: 0, under_way: 0 }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn id(&self) -> SnapshotId {
@@ -49,12 +55,14 @@ impl Taking {
         let (piece, is_last) = match &mut self.writer {
             Some(writer) if writer.pending_bytes() >= PIECE_BYTES => (writer.take_piece(), false),
             Some(_) => return None,
+            // The last one gives the file its name: first it must be known that the others are written.
+            None if self.under_way > 0 => return None,
             None => (self.last.take_if(|(_, at)| durable >= *at)?.0, true),
         };
         let offset = self.offset;
         self.offset += piece.len() as u64;
         self.under_way += 1;
-        Some(Job::write_snapshot(folder, self.id, offset, piece, is_last))
+        Some(Job::write_snapshot(folder, self.number, self.id, offset, piece, is_last))
     }
 
     pub(super) fn piece_written(&mut self) {

@@ -1,0 +1,112 @@
+//! What a stream makes of one fault, or one end, at the worst moment.
+
+use std::io::{Error, ErrorKind};
+use std::ops::Range;
+
+use super::super::super::writer::FULL_RETRY_MS;
+use super::*;
+
+/// Of a snapshot in several pieces.
+const KEYS: Range<u8> = 0..8;
+
+const VALUE_BYTES: usize = 100_000;
+
+const LATER: Now = Now { monotonic_ms: FULL_RETRY_MS, unix_ms: 0 };
+
+fn long_snapshot() -> State {
+    KEYS.map(|key| ((0, key), vec![key; VALUE_BYTES])).collect()
+}
+
+impl Simple {
+    fn poll_jobs(&mut self) -> Vec<Job> {
+        std::iter::from_fn(|| self.stream.poll_job(Now::default())).collect()
+    }
+
+    fn run(&mut self, jobs: Vec<Job>) {
+        jobs.into_iter().for_each(|job| self.stream.job_done(job.run(&self.disk), Now::default()));
+    }
+
+    /// Takes a snapshot of partition 0 and gives its jobs, of which none has been done.
+    fn begin_long_snapshot(&mut self) -> Vec<Job> {
+        self.stream.begin_snapshot(0, 1);
+        let mut jobs = Vec::new();
+        for key in KEYS {
+            assert!(self.stream.snapshot_wants_records());
+            self.stream.snapshot_records(&Listed(vec![(key, Some(vec![key; VALUE_BYTES]))]));
+            jobs.extend(self.poll_jobs());
+        }
+        self.stream.complete_snapshot();
+        jobs.extend(self.poll_jobs());
+        assert!(jobs.len() >= 2, "{} pieces", jobs.len());
+        jobs
+    }
+
+    fn append_unwritten(&mut self, partition: i32, key: u8, value: &[u8]) {
+        self.stream.append(partition, 1, &Listed(vec![(key, Some(value.to_vec()))])).expect("room");
+    }
+
+    fn fail_write(&mut self) {
+        let write = self.stream.poll_write(Now::default()).expect("a write is due");
+        let full = WriteFailure::Write(Error::from(ErrorKind::StorageFull));
+        self.stream.written(write.token, Err(full), Now::default());
+        assert_eq!(self.stream.state(), StoreState::Full);
+    }
+
+    fn probe(&mut self) {
+        let probe = self.stream.poll_write(LATER).expect("tried again");
+        self.disk.write(probe.file, probe.offset, &probe.data).expect("a write");
+        self.disk.sync(probe.file).expect("a sync");
+        self.stream.written(probe.token, Ok(()), LATER);
+        assert_eq!(self.stream.state(), StoreState::Open);
+    }
+}
+
+fn files(disk: &MemoryDisk, prefix: &str) -> Vec<String> {
+    disk.paths().into_iter().filter(|path| path.starts_with(&format!("s/{prefix}"))).collect()
+}
+
+#[test]
+fn a_snapshot_of_several_pieces_is_read_back() {
+    let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+    life.append(0, 0, b"covered");
+    let jobs = life.begin_long_snapshot();
+    life.run(jobs);
+    life.settle();
+    assert_eq!(life.stream.snapshot_under_way(), None);
+    assert_eq!(replay(&life.disk.killed()).expect("it is whole"), long_snapshot());
+}
+
+#[test]
+fn a_snapshot_that_lacks_a_piece_gets_no_name() {
+    for (fault, piece) in [(Fault::Full, 0), (Fault::Failing, 0), (Fault::Full, 1), (Fault::Failing, 1)] {
+        let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+        life.append(0, 0, b"old");
+        life.snapshot(0, 0, b"old");
+        life.append(0, 0, b"new");
+        let snapshots = files(&life.disk, "snapshot-");
+        let jobs = life.begin_long_snapshot();
+        // The first step makes the file.
+        life.disk.fail_at(life.disk.steps() + 1 + piece, fault);
+        life.run(jobs);
+        life.settle();
+        assert_eq!(files(&life.disk, "snapshot-"), snapshots, "{fault:?} of piece {piece}");
+        let found = replay(&life.disk.killed()).expect("it is whole");
+        assert_eq!(found, State::from([((0, 0), b"new".to_vec())]));
+    }
+}
+
+#[test]
+fn pieces_of_a_snapshot_that_was_given_up_do_not_count_for_the_next_one() {
+    let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+    life.append_unwritten(0, 0, b"not kept");
+    let late = life.begin_long_snapshot();
+    life.fail_write();
+    assert_eq!(life.stream.snapshot_under_way(), None);
+    let jobs = life.begin_long_snapshot();
+    life.run(late);
+    life.run(jobs);
+    life.probe();
+    life.settle();
+    assert_eq!(life.stream.snapshot_under_way(), None);
+    assert_eq!(replay(&life.disk.killed()).expect("it is whole"), long_snapshot());
+}
