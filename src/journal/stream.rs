@@ -106,6 +106,8 @@ impl Stream {
         );
         let checked = replay.checked();
         let scan = checked.scan;
+        // A killed process may have left names that were not durable yet; what is built on them would go with them.
+        checked.disk.sync_folder(checked.folder).at(checked.folder)?;
         let prepared = scan.prepared.filter(|(_, file_bytes)| *file_bytes == settings.segment_bytes);
         let prepared = prepared.map(|(id, _)| id);
         remove_what_does_not_count(&checked, prepared)?;

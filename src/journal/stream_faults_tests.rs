@@ -110,3 +110,30 @@ fn pieces_of_a_snapshot_that_was_given_up_do_not_count_for_the_next_one() {
     assert_eq!(life.stream.snapshot_under_way(), None);
     assert_eq!(replay(&life.disk.killed()).expect("it is whole"), long_snapshot());
 }
+
+#[test]
+fn a_prepared_segment_stays_whenever_the_process_that_prepared_it_ended() {
+    for steps in 0.. {
+        let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+        life.append_unwritten(0, 0, &[0; 8_000]);
+        let write = life.stream.poll_write(Now::default()).expect("a write is due");
+        life.disk.write(write.file, write.offset, &write.data).expect("a write");
+        life.disk.sync(write.file).expect("a sync");
+        life.stream.written(write.token, Ok(()), Now::default());
+        life.disk.fail_at(life.disk.steps() + steps, Fault::PowerOff);
+        while let Some(job) = life.stream.poll_job(Now::default()) {
+            life.run(vec![job]);
+        }
+        if !life.disk.is_off() {
+            assert!(steps > 4, "all of it was tried");
+            break;
+        }
+        let mut life = Simple::opened(&life.disk.killed());
+        life.append(0, 1, &[1; 3_000]);
+        // Into the next segment, and not so much that the one behind that is prepared too.
+        life.append(0, 2, &[2; 1_500]);
+        let found = replay(&life.disk.crash(&mut |_| 0)).expect("it is whole");
+        let lengths = found.values().map(Vec::len);
+        assert!(lengths.eq([8_000, 3_000, 1_500]), "{steps} steps");
+    }
+}
