@@ -127,7 +127,11 @@ pub(super) fn prepare(
     let is_last = zeros.end == file_bytes;
     if zeros.start == 0 {
         match spares(disk, folder)?.pop() {
-            Some(spare) => disk.rename(&spare, &aside)?,
+            Some(spare) => {
+                // Else a power failure could bring it back as the segment that it was, with zeros in it.
+                disk.sync_folder(folder)?;
+                disk.rename(&spare, &aside)?;
+            }
             None => drop(disk.create(&aside)?),
         }
     }
@@ -177,7 +181,7 @@ fn remove(
             room > 0 && disk.open(&path).and_then(|file| file.length()).is_ok_and(|bytes| bytes == file_bytes);
         let gone = if is_spare {
             room -= 1;
-            disk.rename(&path, &join(folder, &format!("{SPARE}{:012}{ASIDE}", id.0)))
+            disk.rename(&path, &join(folder, &format!("{SPARE}{:012}{ASIDE}", id.0))).or_else(|_| disk.remove(&path))
         } else {
             disk.remove(&path)
         };

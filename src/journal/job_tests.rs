@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
 use super::super::block::BLOCK_BYTES;
 use super::super::disk;
-use super::super::testing::MemoryDisk;
+use super::super::testing::{Fault, MemoryDisk};
 use super::*;
 
 const BYTES: u64 = 4 * BLOCK_BYTES as u64;
@@ -72,7 +75,7 @@ fn a_crash_leaves_a_segment_or_none_whatever_it_was_before() {
         let disk = MemoryDisk::with_folder("s");
         (1..=2).for_each(|number| make(&disk, number));
         disk.sync_folder("s").expect("it is durable");
-        disk.fail_at(disk.steps() + steps, super::super::testing::Fault::PowerOff);
+        disk.fail_at(disk.steps() + steps, Fault::PowerOff);
         let bases = BTreeMap::from([(SegmentId(1), 1)]);
         let _ = Job::remove("s", bases, SegmentId(2), BYTES).run(&disk);
         let _ = Job::prepare("s", SegmentId(3), 0..BYTES, BYTES, false).run(&disk);
@@ -84,4 +87,32 @@ fn a_crash_leaves_a_segment_or_none_whatever_it_was_before() {
         }
         assert!(names(&after).contains(&SegmentId(2).file_name()));
     }
+}
+
+#[test]
+fn a_crash_behind_a_removal_of_which_it_is_not_known_whether_it_is_durable_brings_back_the_segment_as_it_was() {
+    for seed in 0..200 {
+        let disk = MemoryDisk::with_folder("s");
+        (1..=2).for_each(|number| make(&disk, number));
+        // Behind the sync of the segment that stays, and the rename.
+        disk.fail_at(disk.steps() + 2, Fault::Failing);
+        let bases = BTreeMap::from([(SegmentId(1), 1)]);
+        let done = Job::remove("s", bases, SegmentId(2), BYTES).run(&disk).0;
+        assert!(matches!(done, Done::Removed(left, Err(_)) if left.len() == 1));
+        assert!(!step(&disk, 3, 0..BYTES / 2));
+        let mut random = SmallRng::seed_from_u64(seed);
+        let after = disk.crash(&mut |n| random.random_range(0..n));
+        if let Ok(content) = disk::read(&after, &path(1)) {
+            assert_eq!(content, [7; BYTES as usize], "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_cannot_be_kept_for_later_goes_all_the_same() {
+    let disk = MemoryDisk::with_folder("s");
+    (1..=2).for_each(|number| make(&disk, number));
+    disk.fail_at(disk.steps() + 1, Fault::Failing);
+    remove_before(&disk, 1..2);
+    assert_eq!(names(&disk), ["segment-000000000002"]);
 }
