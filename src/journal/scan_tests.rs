@@ -71,8 +71,12 @@ impl Journal {
     }
 
     fn open(disk: MemoryDisk) -> (Journal, String) {
+        Journal::open_as(disk, Durability::Fsync)
+    }
+
+    fn open_as(disk: MemoryDisk, mode: Durability) -> (Journal, String) {
         let (replay, names) = replay(&disk).expect("it opens");
-        let mut stream = Stream::open(&replay, SETTINGS).expect("it opens");
+        let mut stream = Stream::open(&replay, StreamSettings { mode, ..SETTINGS }).expect("it opens");
         stream.replayed(replay);
         let mut journal = Journal { disk, stream };
         journal.jobs();
@@ -254,6 +258,30 @@ fn a_snapshot_that_saw_what_failed_is_given_up() {
     journal.flush();
     let (_, names) = Journal::open(journal.disk.killed());
     assert_eq!(names, "ac");
+}
+
+#[test]
+fn where_only_a_snapshot_was_nothing_was_synced() {
+    for mode in [Durability::Os, Durability::Fsync] {
+        let mut journal = Journal::open_as(MemoryDisk::with_folder("s"), Durability::Os).0;
+        journal.append(&[Sized(b'a', 100)]);
+        journal.flush();
+        journal.append(&[Sized(b'b', 400)]);
+        let write = journal.poll_write();
+        journal.disk.write(write.file, write.offset, &write.data).expect("a write");
+        journal.stream.written(write.token, Ok(()), Now::default());
+        journal.stream.begin_snapshot(0, 1);
+        journal.stream.snapshot_records(&Sized(b's', 100));
+        journal.stream.complete_snapshot();
+        journal.jobs();
+
+        let (mut journal, names) = Journal::open_as(journal.disk.crash(&mut |_| 0), mode);
+        assert_eq!((names.as_str(), journal.stream.appended().0), ("s", 500));
+        journal.append(&[Sized(b'c', 100)]);
+        // The header of the new segment is lost.
+        let (_, names) = Journal::open_as(journal.tear(HEADER_BYTES as usize), mode);
+        assert_eq!(names, "s");
+    }
 }
 
 #[test]

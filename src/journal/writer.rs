@@ -39,7 +39,7 @@ pub struct SegmentWrite {
 pub struct Start {
     /// Position of the next entry.
     pub position: u64,
-    /// End of what counts in the segment before, if the next entry begins a segment.
+    /// End of what the log has; before the position if a snapshot reached further.
     pub previous_end: u64,
     /// The segment that has room, if any.
     pub active: Option<ActiveStart>,
@@ -117,7 +117,7 @@ struct InFlight {
 }
 
 impl Writer {
-    /// A writer that goes on at `start`, where everything before is synced. `segment_bytes` is the size of new segments.
+    /// A writer that goes on at `start`, where all that the log has before is synced. `segment_bytes` is the size of new segments.
     pub fn new(stream: u32, mode: Durability, segment_bytes: u64, start: Start) -> Self {
         let (base, file_bytes) = start
             .active
@@ -135,7 +135,8 @@ impl Writer {
             line_position: start.position,
             appended: start.position,
             written: start.position,
-            synced: start.position,
+            // Not up to the position: where only a snapshot was, the log may have lost what nobody had synced.
+            synced: start.previous_end,
             rolls: if active.is_some() { VecDeque::new() } else { VecDeque::from([start.position]) },
             fill_end: base + (file_bytes - HEADER_BYTES),
             valid_end: start.previous_end,
