@@ -168,6 +168,12 @@ impl Stream {
         self.bases.first_key_value().map_or(0, |(_, base)| self.writer.appended().0 - base)
     }
 
+    /// As files: a segment that was cut, or that a full disk ended, takes as much as a full one.
+    fn log_file_bytes(&self) -> u64 {
+        let before_last = self.bases.len().saturating_sub(1) as u64;
+        self.log_bytes().max(before_last * self.settings.segment_bytes)
+    }
+
     fn prepare_first(&mut self, disk: &dyn Disk, prepared: Option<SegmentId>) -> Result<(), OpenError> {
         let direct = self.settings.mode == Durability::Fsync;
         if prepared.is_none() && !self.files.is_empty() {
@@ -359,11 +365,15 @@ impl Store for Stream {
                 self.writer.prepared(false, now);
             }
             Done::Removed(left, result) => {
-                if let Err(error) = result {
-                    tracing::warn!(folder = self.folder, %error, "segments that are not needed could not be removed");
-                }
                 self.is_removing = false;
                 self.bases.extend(left);
+                match result {
+                    // Snapshots may have set more free meanwhile.
+                    Ok(()) => self.remove_covered(),
+                    Err(error) => {
+                        tracing::warn!(folder = self.folder, %error, "segments that are not needed could not be removed");
+                    }
+                }
             }
             Done::Dropped => {}
             Done::Snapshot { taking, is_last, file_bytes, result } => {
@@ -374,7 +384,7 @@ impl Store for Stream {
 
     fn snapshot_due(&self, now: Now) -> Option<i32> {
         let waits = !self.is_replayed || self.taking.is_some() || now.monotonic_ms < self.snapshot_retry_at_ms;
-        let log_bytes = self.log_bytes();
+        let log_bytes = self.log_file_bytes();
         if waits || self.writer.state() == StoreState::Fenced || log_bytes <= self.settings.snapshot_after_bytes {
             return None;
         }

@@ -59,6 +59,15 @@ impl Simple {
         self.stream.written(probe.token, Ok(()), LATER);
         assert_eq!(self.stream.state(), StoreState::Open);
     }
+
+    /// The power fails during an append: its first block is lost, and the others are there.
+    fn torn(mut self) -> MemoryDisk {
+        self.append_unwritten(0, 0, &[1; BLOCK_BYTES + 1_000]);
+        let write = self.stream.poll_write(Now::default()).expect("a write is due");
+        let from = BLOCK_BYTES;
+        self.disk.write(write.file, write.offset + from as u64, &write.data[from..]).expect("a write");
+        self.disk.killed()
+    }
 }
 
 fn files(disk: &MemoryDisk, prefix: &str) -> Vec<String> {
@@ -136,4 +145,42 @@ fn a_prepared_segment_stays_whenever_the_process_that_prepared_it_ended() {
         let lengths = found.values().map(Vec::len);
         assert!(lengths.eq([8_000, 3_000, 1_500]), "{steps} steps");
     }
+}
+
+#[test]
+fn starts_that_cut_the_log_do_not_make_it_grow() {
+    let mut disk = MemoryDisk::with_folder("s");
+    for number in 0..12 {
+        let mut life = Simple::opened(&disk);
+        life.append(0, 0, &[number]);
+        if let Some(partition) = life.stream.snapshot_due(Now::default()) {
+            life.snapshot(partition, 0, &[number]);
+        }
+        assert!(segments(&disk) <= 6, "{} segments after {number} starts", segments(&disk));
+        disk = life.torn();
+        assert_eq!(replay(&disk).expect("it is whole"), State::from([((0, 0), vec![number])]));
+    }
+}
+
+#[test]
+fn what_a_snapshot_sets_free_during_a_removal_goes_behind_it() {
+    let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+    for partition in [1, 2, 0, 0] {
+        (0..4).for_each(|_| life.append(partition, 0, &[1; 3_000]));
+    }
+    let bases = life.stream.bases.clone();
+    assert_eq!(bases.len(), 4);
+    let mut removals = Vec::new();
+    for partition in [1, 2] {
+        life.stream.begin_snapshot(partition, 1);
+        life.stream.snapshot_records(&Listed(vec![(0, Some(vec![1; 3_000]))]));
+        life.stream.complete_snapshot();
+        let jobs = life.poll_jobs();
+        life.run(jobs);
+        removals.extend(life.poll_jobs());
+    }
+    assert_eq!(removals.len(), 1);
+    life.run(removals);
+    life.settle();
+    assert!(life.stream.bases.keys().eq(bases.keys().skip(2)));
 }
