@@ -19,7 +19,7 @@ use super::store::{
     Change, Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
 };
 use super::taking::Taking;
-use super::writer::{ActiveStart, Start, Writer};
+use super::writer::{ActiveStart, Start, Writer, is_full};
 use crate::clock::Now;
 
 /// How a stream is kept.
@@ -90,7 +90,7 @@ const SNAPSHOT_RETRY_MS: u64 = 10_000;
 
 impl Stream {
     /// Goes on where the log ends that a replay has checked: removes what does not count, and makes the first segment if there
-    /// is none. The replay may go on meanwhile: nothing that it reads is changed, and until [`Stream::replayed`] nothing of the
+    /// is none and the disk is not full. The replay may go on meanwhile: nothing that it reads is changed, and until [`Stream::replayed`] nothing of the
     /// log is removed and no snapshot is due.
     ///
     /// # Errors
@@ -188,6 +188,14 @@ impl Stream {
             let file = job::prepare(disk, &self.folder, id, 0..bytes, bytes, direct);
             file.map(|file| file.expect("it has all its zeros"))
         };
+        if let Err(error) = &file
+            && is_full(error)
+        {
+            // What is there can be read; the writer asks for the segment again.
+            tracing::error!(path, "the disk is full: commits and joins will be refused until there is space");
+            self.writer.prepared(false, Now::default());
+            return Ok(());
+        }
         self.files.insert(id, file.at(&path)?);
         self.writer.prepared(true, Now::default());
         Ok(())

@@ -184,3 +184,24 @@ fn what_a_snapshot_sets_free_during_a_removal_goes_behind_it() {
     life.settle();
     assert!(life.stream.bases.keys().eq(bases.keys().skip(2)));
 }
+
+#[test]
+fn a_start_on_a_full_disk_reads_and_writes_again_when_there_is_space() {
+    let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+    life.append(0, 0, b"kept");
+    let disk = life.torn();
+    disk.set_capacity(Some(0));
+    let mut life = Simple::opened(&disk);
+    life.append_unwritten(0, 1, b"refused");
+    life.settle();
+    assert_eq!(life.stream.state(), StoreState::Full);
+    assert!(life.stream.poll_failed().is_some());
+    disk.set_capacity(None);
+    while let Some(job) = life.stream.poll_job(LATER) {
+        life.run(vec![job]);
+    }
+    life.probe();
+    life.append(0, 2, b"taken");
+    let expected = State::from([((0, 0), b"kept".to_vec()), ((0, 2), b"taken".to_vec())]);
+    assert_eq!(replay(&disk.killed()).expect("it is whole"), expected);
+}

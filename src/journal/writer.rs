@@ -471,7 +471,7 @@ impl Active {
     }
 }
 
-fn is_full(error: &std::io::Error) -> bool {
+pub(super) fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
