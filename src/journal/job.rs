@@ -33,6 +33,7 @@ enum Work {
     WriteSnapshot { taking: u64, id: SnapshotId, offset: u64, piece: Vec<u8>, is_last: bool },
     DropSnapshot { id: SnapshotId },
     RemoveSnapshots { superseded: Vec<SnapshotId> },
+    RemoveSpares,
 }
 
 /// How a job ended.
@@ -83,6 +84,11 @@ impl Job {
         Job { folder: folder.to_owned(), work: Work::RemoveSnapshots { superseded } }
     }
 
+    /// The room that is kept for the next segments.
+    pub(super) fn remove_spares(folder: &str) -> Job {
+        Job { folder: folder.to_owned(), work: Work::RemoveSpares }
+    }
+
     /// Does it.
     pub fn run(self, disk: &dyn Disk) -> JobDone {
         let folder = &self.folder;
@@ -105,6 +111,10 @@ impl Job {
             }
             Work::RemoveSnapshots { superseded } => {
                 superseded.iter().for_each(|id| drop(disk.remove(&join(folder, &id.file_name()))));
+                Done::Dropped
+            }
+            Work::RemoveSpares => {
+                spares(disk, folder).iter().flatten().for_each(|spare| drop(disk.remove(spare)));
                 Done::Dropped
             }
         })

@@ -260,6 +260,10 @@ impl Stream {
         tracing::warn!(partition = id.partition, %error, "the snapshot failed and will be taken again; the log grows meanwhile");
         self.abandon_snapshot();
         self.snapshot_retry_at_ms = now.monotonic_ms + SNAPSHOT_RETRY_MS;
+        if is_full(error) {
+            // Only snapshots make the log shorter.
+            self.jobs.push_back(Job::remove_spares(&self.folder));
+        }
     }
 
     fn snapshot_job_done(&mut self, taking: u64, is_last: bool, file_bytes: u64, result: io::Result<()>, now: Now) {

@@ -205,3 +205,18 @@ fn a_start_on_a_full_disk_reads_and_writes_again_when_there_is_space() {
     let expected = State::from([((0, 0), b"kept".to_vec()), ((0, 2), b"taken".to_vec())]);
     assert_eq!(replay(&disk.killed()).expect("it is whole"), expected);
 }
+
+#[test]
+fn room_that_is_kept_for_segments_goes_when_a_snapshot_finds_none() {
+    for fault in [Fault::Failing, Fault::Full] {
+        let mut life = Simple::opened(&MemoryDisk::with_folder("s"));
+        (0..12).for_each(|_| life.append(0, 0, &[1; 3_000]));
+        life.snapshot(0, 0, &[1; 3_000]);
+        assert!(!files(&life.disk, "spare-").is_empty());
+        let jobs = life.begin_long_snapshot();
+        life.disk.fail_at(life.disk.steps() + 1, fault);
+        life.run(jobs);
+        life.settle();
+        assert_eq!(files(&life.disk, "spare-").is_empty(), fault == Fault::Full);
+    }
+}
