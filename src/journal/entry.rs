@@ -175,11 +175,6 @@ impl<'a> EntryWriter<'a> {
         self.entry(key, None::<fn(&mut Vec<u8>)>);
     }
 
-    /// Whether nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.last.is_none()
-    }
-
     fn entry(&mut self, key: impl FnOnce(&mut Vec<u8>), value: Option<impl FnOnce(&mut Vec<u8>)>) {
         if let Some(last) = self.last {
             let key_field = u32_at(self.buffer, last + 28) | MORE;

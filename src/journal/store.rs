@@ -217,9 +217,6 @@ pub trait Store {
 
     /// All records were given.
     fn complete_snapshot(&mut self) {}
-
-    /// Gives the snapshot up, for example because the partition is lost.
-    fn abandon_snapshot(&mut self) {}
 }
 
 /// Keeps nothing: every append is durable at once.

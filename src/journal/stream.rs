@@ -281,6 +281,13 @@ impl Stream {
         }
     }
 
+    fn abandon_snapshot(&mut self) {
+        if let Some(taking) = self.taking.take() {
+            self.coverage.abandon();
+            self.jobs.push_back(Job::drop_snapshot(&self.folder, taking.id()));
+        }
+    }
+
     fn state_changed(&mut self, before: StoreState) {
         let state = self.writer.state();
         if state == before {
@@ -433,13 +440,6 @@ impl Store for Stream {
         let is_synced = self.settings.mode == Durability::Fsync;
         if let Some(taking) = &mut self.taking {
             taking.complete(self.writer.appended(), is_synced);
-        }
-    }
-
-    fn abandon_snapshot(&mut self) {
-        if let Some(taking) = self.taking.take() {
-            self.coverage.abandon();
-            self.jobs.push_back(Job::drop_snapshot(&self.folder, taking.id()));
         }
     }
 }

@@ -306,11 +306,6 @@ impl Writer {
         self.state
     }
 
-    /// See [`super::store::Store::mode`].
-    pub fn mode(&self) -> Durability {
-        self.mode
-    }
-
     /// When something is to be tried again.
     pub fn deadline_ms(&self) -> Option<u64> {
         if self.state == StoreState::Fenced {
