@@ -17,6 +17,8 @@ use crate::report::Report;
 /// A server that answers nothing for so long has failed the run.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 const RUN_UP_LIMIT: Duration = Duration::from_secs(120);
+/// How long what is left at the end is waited for.
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 const SETUP_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
@@ -208,12 +210,15 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     lanes.reset();
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(options.seconds);
+    if let Some(pace) = &mut pace {
+        pace.end = Some(end);
+    }
     while Instant::now() < end {
         turn(lanes, engine, pace.as_mut())?;
     }
     let (elapsed, requests) = (start.elapsed(), lanes.answered);
     let (server, own) = (server.used()?, own.used()?);
-    lanes.flush();
+    drain(lanes, engine, pace.as_mut(), DRAIN_LIMIT)?;
     let mut report = Report::default();
     let elapsed_ns = elapsed.as_nanos() as f64;
     report.text("kind", format!("{:?}", options.kind));
@@ -236,11 +241,21 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.whole("request_bytes", request_bytes);
     report.whole("reply_bytes", reply_bytes);
     report.whole("changed_answers", lanes.changed_answers);
-    lanes.goes_on = false;
-    while lanes.in_flight() {
-        turn(lanes, engine, None)?;
-    }
     Ok(report)
+}
+
+/// Waits for what was in flight or due when the time was up: a stall at the end has its latencies there.
+fn drain(lanes: &mut Lanes, engine: &mut Engine, mut pace: Option<&mut Pace>, limit: Duration) -> Result<(), String> {
+    let start = Instant::now();
+    lanes.goes_on = false;
+    while lanes.in_flight() || pace.as_ref().is_some_and(|pace| !pace.is_over()) {
+        turn(lanes, engine, pace.as_deref_mut())?;
+        if start.elapsed() > limit {
+            return Err(format!("{limit:?} after the end, requests of the run are not answered"));
+        }
+    }
+    lanes.flush();
+    Ok(())
 }
 
 fn quantiles(report: &mut Report, lanes: &Lanes, pace: Option<&Pace>) {
@@ -263,4 +278,23 @@ fn turn(lanes: &mut Lanes, engine: &mut Engine, pace: Option<&mut Pace>) -> Resu
         return Ok(());
     }
     Err(format!("no answer came for {STALL_LIMIT:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_answers_no_more_fails_the_run() {
+        let judge = Judge { kind: Kind::Heartbeat, version: 0, is_floor: true };
+        let mut lanes = Lanes::new(judge, vec![messages::heartbeat(0, "group", 1, "id")], 1, 2);
+        let mut engine = Engine::new(EngineOptions::default()).expect("a ring");
+        let (near, _far) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        engine.add(near.into());
+        let start = Instant::now();
+        let mut pace = Pace::new(1_000, 1, start);
+        pace.end = Some(start + Duration::from_millis(10));
+        let drained = drain(&mut lanes, &mut engine, Some(&mut pace), Duration::from_millis(50));
+        assert!(drained.is_err() && lanes.in_flight(), "{drained:?}");
+    }
 }

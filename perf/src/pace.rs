@@ -1,6 +1,6 @@
 //! Requests at even intervals, or bursts of them, whatever the server does: the connections take turns, and a request that finds
-//! its connection full waits, and all behind it, with their latency counting from when they were due. A server that stalls cannot
-//! hide it.
+//! its connection full waits, and all behind it, with their latency counting from when they were due; what was due before the end
+//! is asked after it. A server that stalls cannot hide it.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ const SLEEP_MIN: Duration = Duration::from_micros(200);
 pub(crate) struct Pace {
     interval: Duration,
     start: Instant,
+    /// What is due from then on is never asked.
+    pub(crate) end: Option<Instant>,
     asked: u64,
     /// So many are due at once, on one connection.
     burst: u64,
@@ -29,7 +31,7 @@ impl Pace {
     pub(crate) fn new(rate: u32, burst: u16, start: Instant) -> Pace {
         let lateness = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("these bounds are valid");
         let interval = Duration::from_secs(1) / rate;
-        Pace { interval, start, asked: 0, burst: burst.into(), connection: 0, lateness }
+        Pace { interval, start, end: None, asked: 0, burst: burst.into(), connection: 0, lateness }
     }
 
     /// Begins anew: what came due before `start` and was not asked is not asked any more.
@@ -40,7 +42,7 @@ impl Pace {
 
     /// Asks what is due at `now`; how long there is nothing to do then, unless an answer comes.
     pub(crate) fn ask_what_is_due(&mut self, lanes: &mut Lanes, engine: &mut Engine, now: Instant) -> Duration {
-        while self.due() <= now && !lanes.is_full(self.connection) {
+        while self.due() <= now && !self.is_over() && !lanes.is_full(self.connection) {
             let due = self.due();
             lanes.ask_as_of(due, self.connection, engine.output(self.connection));
             self.lateness.saturating_record((now - due).as_nanos() as u64);
@@ -50,6 +52,11 @@ impl Pace {
             }
         }
         self.due().saturating_duration_since(now).max(SLEEP_MIN)
+    }
+
+    /// Whether all that was due before the end has been asked.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| self.due() >= end)
     }
 
     fn due(&self) -> Instant {
@@ -93,6 +100,19 @@ mod tests {
         assert_eq!((pace.lateness.len(), pace.lateness.max() / 1_000_000), (2, 9), "the second was 9 ms late");
         pace.restart(later);
         assert_eq!((pace.due(), pace.lateness.len()), (later, 0), "what was missed is forgotten");
+    }
+
+    #[test]
+    fn what_was_due_before_the_end_is_asked_after_it_and_nothing_else() {
+        let (mut lanes, mut engine, _far) = two_connections(4);
+        let start = Instant::now();
+        let mut pace = Pace::new(1_000, 1, start);
+        pace.end = Some(start + Duration::from_millis(3));
+        pace.ask_what_is_due(&mut lanes, &mut engine, start);
+        assert!(!pace.is_over());
+        pace.ask_what_is_due(&mut lanes, &mut engine, start + Duration::from_millis(10));
+        assert!(pace.is_over());
+        assert_eq!((pace.asked, pace.lateness.max() / 1_000_000), (3, 9));
     }
 
     #[test]

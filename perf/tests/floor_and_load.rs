@@ -1,5 +1,6 @@
 //! The load against the floor, as processes: right answers pass, wrong ones fail the run.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
@@ -73,4 +74,40 @@ fn crowds_come_and_go() {
     let floor = Floor::start(&["18:300"]);
     floor.passes("connect-storm ADDRESS --connections 200 --again --json", "\"connections\": 200");
     floor.passes("idle ADDRESS --connections 200 --seconds 0 --json", "\"connections\": 200");
+}
+
+/// Answers `before` heartbeats of one connection, nothing for the time of `stall`, then everything.
+fn heartbeats_with_a_stall(mut stream: TcpStream, before: u32, stall: Duration) -> std::io::Result<()> {
+    for number in 0.. {
+        let mut head = [0; 12]; // size, api key, version, correlation id
+        stream.read_exact(&mut head)?;
+        let size = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+        stream.read_exact(&mut vec![0; size as usize - 8])?;
+        if number == before {
+            std::thread::sleep(stall);
+        }
+        stream.write_all(&[&[0, 0, 0, 6], &head[8..], &[0, 0]].concat())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_that_stalls_at_the_end_of_a_run_cannot_hide_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("the load connects");
+        heartbeats_with_a_stall(stream, 400, Duration::from_millis(600))
+    });
+    let arguments = format!(
+        "load heartbeat {address} --floor --json --connections 1 --pipelined 8 --rate 1000 --seconds 0.6 --run-up 0 \
+         --api-version 0 --server-pid {}",
+        std::process::id()
+    );
+    let output = Command::new(PERF).args(arguments.split_whitespace()).output().expect("the load starts");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let p90 = text.split("\"p90_us\": ").nth(1).and_then(|rest| rest.split(',').next()).expect("in the report");
+    assert!(p90.parse::<f64>().expect("a number") > 300_000.0, "a third of the requests met the stall: {text}");
+    server.join().expect("it ran").expect_err("the load closed the connection");
 }
