@@ -142,7 +142,7 @@ impl Crew {
             if self.now - retried > RETRY_PAUSE {
                 retried = self.now;
                 for connection in std::mem::take(&mut self.retries) {
-                    self.ask_id(connection, engine.output(connection));
+                    self.ask_again(connection, engine.output(connection));
                 }
             }
             if self.plan.whole > 1 && self.now - beaten > HEARTBEAT_PAUSE {
@@ -151,6 +151,15 @@ impl Crew {
             }
         }
         Ok(())
+    }
+
+    /// A member that has its id keeps it: another one would be a second member in the group.
+    fn ask_again(&mut self, connection: usize, output: &mut Vec<u8>) {
+        if self.members[connection].id.is_empty() {
+            self.ask_id(connection, output);
+        } else {
+            self.join(connection, output);
+        }
     }
 
     fn beat(&mut self, engine: &mut Engine) {
@@ -229,11 +238,13 @@ impl Crew {
     fn standing(&self) -> String {
         let count = |awaits| self.seats.iter().filter(|seat| seat.awaits == awaits).count();
         format!(
-            "{} members, {} with an id, {} settled; answers missing: {} ids, {} joins, {} syncs, {} heartbeats, {} leaves",
+            "{} members, {} with an id, {} settled; {} to be asked again; answers missing: {} ids, {} joins, \
+             {} syncs, {} heartbeats, {} leaves",
             self.members.len(),
             self.with_id,
             self.settled,
-            count(Awaits::Id) + self.retries.len(),
+            self.retries.len(),
+            count(Awaits::Id),
             count(Awaits::Join),
             count(Awaits::Sync),
             count(Awaits::Heartbeat),
@@ -272,5 +283,51 @@ impl Handler for Crew {
             },
             Awaits::Nothing => Err("no answer was awaited".into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Writer;
+
+    const ID: &str = "perf-1";
+
+    /// JoinGroup v9; the correlation id is the one that the crew waits for.
+    fn join_group_answer(crew: &Crew, error_code: i16) -> Vec<u8> {
+        let mut writer = Writer::blob();
+        writer.i32(0).i32(crew.seats[0].correlation_id).i8(0).i32(0).i16(error_code).i32(-1);
+        writer.i8(0).i8(0).i8(1).i8(0); // no protocol type or name, no leader, no skipped assignment
+        writer.i8(ID.len() as i8 + 1);
+        let mut frame = writer.into_bytes();
+        frame.extend_from_slice(ID.as_bytes());
+        frame.extend_from_slice(&[1, 0]); // no members, no tags
+        frame
+    }
+
+    #[test]
+    fn a_member_that_has_its_id_asks_again_with_it() {
+        let plan = Plan {
+            session_timeout_ms: 60_000,
+            metadata: b"abc".to_vec(),
+            assignment: Vec::new(),
+            whole: 2,
+            joins_at_once: false,
+        };
+        let (mut crew, mut output) = (Crew::new(plan, std::iter::once("group-1".to_owned())), Vec::new());
+        for error_code in [15, MEMBER_ID_REQUIRED] {
+            crew.ask_id(0, &mut output);
+            let answer = join_group_answer(&crew, error_code);
+            crew.frame(0, &answer, &mut output).expect("a right answer");
+        }
+        assert_eq!((crew.with_id, std::mem::take(&mut crew.retries)), (1, vec![0]));
+        crew.join(0, &mut output);
+        let answer = join_group_answer(&crew, 15);
+        crew.frame(0, &answer, &mut output).expect("not available yet");
+        assert_eq!(crew.retries, [0]);
+        output.clear();
+        crew.ask_again(0, &mut output);
+        assert_eq!((crew.with_id, crew.seats[0].awaits), (1, Awaits::Join));
+        assert!(output.windows(ID.len()).any(|bytes| bytes == ID.as_bytes()), "{output:02x?}");
     }
 }

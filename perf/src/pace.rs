@@ -22,7 +22,7 @@ pub(crate) struct Pace {
     /// So many are due at once, on one connection.
     burst: u64,
     connection: usize,
-    /// How long after they were due requests were asked, in nanoseconds: the load's own part of their latency.
+    /// How long after they were due requests were asked, in nanoseconds: the load was busy, or connections were full.
     pub(crate) lateness: Histogram<u64>,
 }
 
