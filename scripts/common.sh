@@ -25,18 +25,19 @@ rallypoint_bin() {
     echo "$PWD/target/release/rallypoint"
 }
 
-# Waits up to 10 s until a process listens: wait_for PID HOST PORT LOG
+# Waits up to 10 s until a server says that it is ready: wait_for PID LOG. Not until something listens on its port: that may be
+# another server, whose end ours waits for.
 wait_for() {
-    local pid=$1 host=$2 port=$3 log=$4
+    local pid=$1 log=$2
     for _ in $(seq 100); do
-        if (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; then
+        if grep -qs ' ready: ' "$log"; then
             return
         fi
         kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
     done
     tail -n 30 "$log" >&2
-    die "the server does not listen on $host:$port"
+    die "the server is not ready"
 }
 
 # Ends a process that this script started, and waits for it.
