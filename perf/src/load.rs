@@ -236,6 +236,7 @@ fn measure(options: &Options, version: i16, lanes: &mut Lanes, engine: &mut Engi
     report.real("load_wait_share", own.waiting_ns as f64 / elapsed_ns, 2);
     quantiles(&mut report, lanes, pace.as_ref());
     report.whole("requests", requests);
+    report.whole("answered_after_the_end", lanes.answered - requests);
     report.real("seconds", elapsed.as_secs_f64(), 2);
     let (request_bytes, reply_bytes) = lanes.frame_bytes();
     report.whole("request_bytes", request_bytes);
