@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use super::pending::Pending;
 use super::pool::Pool;
+use super::waits::Waits;
 use crate::limits;
 use crate::shard::service::{ConnectionId, JournalPosition, OVERSIZED_REPLY, Service, Session, Verdict};
 use crate::wire::Frames;
@@ -19,8 +20,8 @@ pub(super) struct Turn<'a, S> {
     pub(super) pool: &'a mut Pool,
     /// The journal is durable up to here.
     pub(super) durable: JournalPosition,
-    /// Who waits for which position; appended to.
-    pub(super) waits: &'a mut VecDeque<(JournalPosition, ConnectionId)>,
+    /// Who waits for which position; added to.
+    pub(super) waits: &'a mut Waits,
     pub(super) request_max_bytes: usize,
     /// Which turn of the core this is.
     pub(super) number: u32,
@@ -335,7 +336,7 @@ impl Conversation {
                 self.held = Some(held);
             }
         }
-        turn.waits.push_back((position, id));
+        turn.waits.push(position, id);
     }
 
     fn fail(&mut self, reason: Cow<'static, str>) {

@@ -12,6 +12,7 @@ use super::pool::Pool;
 use super::quota::Quota;
 use super::table::Table;
 use super::trim::Tide;
+use super::waits::Waits;
 use super::wheel::Wheel;
 use crate::clock::Now;
 use crate::limits;
@@ -94,7 +95,7 @@ pub(super) struct Core {
     /// Connections that the service has not been told are gone.
     pub(super) gone: Vec<ConnectionId>,
     /// Who waits for which position of the journal.
-    pub(super) waits: VecDeque<(JournalPosition, ConnectionId)>,
+    pub(super) waits: Waits,
     pub(super) durable: JournalPosition,
     pub(super) idle: Option<Wheel>,
     pub(super) stalls: Wheel,
@@ -135,7 +136,7 @@ impl Core {
             resuming: Vec::new(),
             starved: VecDeque::new(),
             gone: Vec::new(),
-            waits: VecDeque::new(),
+            waits: Waits::default(),
             durable: JournalPosition::default(),
             idle: limits.connections_max_idle_ms.map(Wheel::new),
             stalls: Wheel::new(limits.send_stall_max_ms),
@@ -163,6 +164,8 @@ impl Core {
     /// that were given back. `service_bytes` is what the service holds. True if there are sends.
     pub(super) fn finish_turn(&mut self, service_deadline_ms: Option<u64>, service_bytes: usize) -> bool {
         let sends = self.send_all();
+        let table = &mut self.table;
+        self.waits.tidy(|connection| table.get_mut(key_of(connection)).is_some());
         self.ring.publish_buffers();
         self.rearm_starved();
         let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty() || !self.dirty.is_empty();
@@ -223,10 +226,7 @@ impl Network for Core {
 
     fn durable(&mut self, position: JournalPosition) {
         self.durable = self.durable.max(position);
-        while let Some((wanted, connection)) = self.waits.front().copied()
-            && wanted <= self.durable
-        {
-            self.waits.pop_front();
+        while let Some((_, connection)) = self.waits.pop(self.durable) {
             let key = key_of(connection);
             if let Some(found) = self.table.get_mut(key) {
                 found.conversation.release(self.durable, &mut self.pool);
@@ -236,11 +236,8 @@ impl Network for Core {
     }
 
     fn failed(&mut self, after: JournalPosition, through: JournalPosition) {
-        while let Some((wanted, connection)) = self.waits.front().copied()
-            && wanted <= through
-        {
+        while let Some((wanted, connection)) = self.waits.pop(through) {
             assert!(wanted > after, "what is durable was released before");
-            self.waits.pop_front();
             self.close_for(key_of(connection), "journal: the record of a reply could not be kept");
         }
     }

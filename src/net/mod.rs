@@ -33,6 +33,7 @@ pub mod server;
 mod stop;
 mod table;
 mod trim;
+mod waits;
 mod wheel;
 
 pub use clock::now;
