@@ -17,6 +17,7 @@ use rallypoint::wire::ApiKey;
 use rallypoint::wire::Array;
 use rallypoint::wire::heartbeat::HeartbeatResponse;
 use rallypoint::wire::join_group::JoinGroupResponse;
+use rallypoint::wire::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use rallypoint::wire::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
 };
@@ -70,6 +71,12 @@ fn fetched(client: &mut Client, group_id: &str) -> i64 {
 fn heartbeat(client: &mut Client, member: &Member) -> i16 {
     let reply = client.ask(ApiKey::Heartbeat, 3, &member.heartbeat());
     read::<HeartbeatResponse>(&reply, ApiKey::Heartbeat, 3).error_code
+}
+
+fn leave_as_nobody(client: &mut Client, group_id: &str) -> i16 {
+    let request = LeaveGroupRequest { group_id: group_id.into(), member_id: "nobody".into(), ..Default::default() };
+    let reply = client.ask(ApiKey::LeaveGroup, 1, &request);
+    read::<LeaveGroupResponse<'_>>(&reply, ApiKey::LeaveGroup, 1).error_code
 }
 
 /// A newcomer founds a group: the error of its JoinGroup, or else of its SyncGroup.
@@ -160,6 +167,7 @@ fn a_full_disk_refuses_commits_and_joins_and_nothing_else_until_there_is_space()
     assert!(refused.is_some() && acknowledged > 50, "{acknowledged} commits were taken, then {refused:?} was refused");
     assert!(server.metric("rallypoint_journal_state") == 2.0 && server.has_logged("the disk is full"));
     for round in 0..20 {
+        assert_eq!(leave_as_nobody(&mut client, GROUP), 25, "who writes nothing waits for nothing");
         assert_eq!(heartbeat(&mut client, &member), NONE, "heartbeats go on");
         assert_eq!(fetched(&mut client, GROUP), acknowledged, "fetches go on, and show what was acknowledged");
         assert_eq!(commit(&mut client, &member, 1_000_000 + round), Some(COORDINATOR_NOT_AVAILABLE));

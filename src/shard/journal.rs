@@ -77,19 +77,27 @@ impl Shard {
 
     /// Lets go what has become durable, tells of what has failed, and writes what is to be written.
     pub(super) fn turn_journal(&mut self, network: &mut dyn Network) {
-        let Some(store) = self.journal.store_mut() else { return };
-        let failed = store.poll_failed();
-        if let Some(failed) = failed {
-            self.metrics.journal_failures.add(1);
-            self.release(failed.after, network);
-            self.fail_writes(failed.through);
-            network.failed(failed.after, failed.through);
-        }
-        let Some(store) = self.journal.store_mut() else { return };
+        self.undo_what_failed(network);
+        let Some(store) = self.journal.store() else { return };
         let durable = store.durable();
         self.release(durable, network);
         // Not before what failed is undone.
         self.turn_snapshot();
+        self.write_journal(network);
+        // Without a segment to go on in, a write fails before it is begun.
+        self.undo_what_failed(network);
+    }
+
+    fn undo_what_failed(&mut self, network: &mut dyn Network) {
+        let Some(failed) = self.journal.store_mut().and_then(|store| store.poll_failed()) else { return };
+        self.metrics.journal_failures.add(1);
+        self.release(failed.after, network);
+        self.fail_writes(failed.through);
+        self.undone = failed.through;
+        network.failed(failed.after, failed.through);
+    }
+
+    fn write_journal(&mut self, network: &mut dyn Network) {
         let now = self.now;
         let Some(store) = self.journal.store_mut() else { return };
         let appended = store.appended();

@@ -88,6 +88,8 @@ pub struct Shard {
     run_job: RunJob,
     /// What the journal has made durable, as far as it was passed on.
     released: JournalPosition,
+    /// Everything up to here that is not durable has failed and was undone.
+    undone: JournalPosition,
     /// What the journal had taken when it was last asked for a write.
     polled: JournalPosition,
     writes_next_turn: bool,
@@ -124,6 +126,7 @@ impl Shard {
             journal,
             run_job,
             released: JournalPosition::default(),
+            undone: JournalPosition::default(),
             polled: JournalPosition::default(),
             writes_next_turn: false,
             is_waited_for: false,

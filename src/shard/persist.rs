@@ -46,10 +46,12 @@ impl Shard {
         }
     }
 
-    /// The verdict of a reply that shows what may not be durable yet.
+    /// The verdict of a reply that shows what may not be durable yet. What has failed and is undone shows no more, and may never
+    /// become durable.
     pub(super) fn when_all_is_durable(&self) -> Verdict {
         let store = self.store();
-        if store.durable() >= store.appended() { Verdict::Answered } else { Verdict::Durable(store.appended()) }
+        let (settled, appended) = (store.durable().max(self.undone), store.appended());
+        if settled >= appended { Verdict::Answered } else { Verdict::Durable(appended) }
     }
 
     fn append(&mut self) -> Result<JournalPosition, Refused> {

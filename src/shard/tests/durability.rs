@@ -15,6 +15,7 @@ use crate::wire::delete_groups::DeleteGroupsRequest;
 use crate::wire::find_coordinator::FindCoordinatorRequest;
 use crate::wire::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use crate::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use crate::wire::leave_group::LeaveGroupRequest;
 use crate::wire::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
 };
@@ -35,6 +36,10 @@ struct SlowStore {
     append_bytes: Rc<Cell<u64>>,
     /// How often it was asked what to write.
     polls: Rc<Cell<usize>>,
+    /// Said once.
+    failed: Rc<Cell<Option<FailedPositions>>>,
+    /// Becomes `failed` when it is asked what to write.
+    fails_to_write: Rc<Cell<Option<FailedPositions>>>,
 }
 
 impl Store for SlowStore {
@@ -56,7 +61,7 @@ impl Store for SlowStore {
     }
 
     fn poll_failed(&mut self) -> Option<FailedPositions> {
-        None
+        self.failed.take()
     }
 
     fn mode(&self) -> Durability {
@@ -69,6 +74,9 @@ impl Store for SlowStore {
 
     fn poll_write(&mut self, _: Now) -> Option<StoreWrite> {
         self.polls.update(|polls| polls + 1);
+        if let Some(failed) = self.fails_to_write.take() {
+            self.failed.set(Some(failed));
+        }
         None
     }
 
@@ -125,13 +133,15 @@ struct Stores {
     appends: Rc<RefCell<Vec<usize>>>,
     append_bytes: Rc<Cell<u64>>,
     polls: Rc<Cell<usize>>,
+    failed: Rc<Cell<Option<FailedPositions>>>,
+    fails_to_write: Rc<Cell<Option<FailedPositions>>>,
 }
 
 impl Default for Stores {
     fn default() -> Self {
         let append_bytes = Rc::new(Cell::new(1));
-        let (durable, refuses, appends, polls) = Default::default();
-        Stores { durable, refuses, appends, append_bytes, polls }
+        let (durable, refuses, appends, polls, failed, fails_to_write) = Default::default();
+        Stores { durable, refuses, appends, append_bytes, polls, failed, fails_to_write }
     }
 }
 
@@ -152,6 +162,8 @@ impl Stores {
                 appends: self.appends.clone(),
                 append_bytes: self.append_bytes.clone(),
                 polls: self.polls.clone(),
+                failed: self.failed.clone(),
+                fails_to_write: self.fails_to_write.clone(),
             };
             (Journal::Open(Box::new(store)), Box::new(|job| unreachable!("nothing on files, but {job:?}")))
         };
@@ -305,6 +317,45 @@ fn a_journal_that_takes_nothing_refuses_commits_and_joins_while_heartbeats_and_f
         control.refuses.set(None);
         assert_eq!((join(&mut world, "new").0, waits_for(&commit_of(&mut world, "outside"))), (0, 0));
     }
+}
+
+fn leave_as_nobody(world: &mut World) -> Verdict {
+    let request = LeaveGroupRequest { group_id: "g".into(), member_id: "nobody".into(), ..Default::default() };
+    world.send(0, ApiKey::LeaveGroup, 1, &request).1
+}
+
+const FIRST: FailedPositions = FailedPositions { after: JournalPosition(0), through: JournalPosition(1) };
+
+#[test]
+fn what_wrote_nothing_does_not_wait_for_writes_that_have_failed() {
+    let control = Stores::default();
+    let mut world = control.world();
+    assert_eq!(waits_for(&commit(&mut world)), 1);
+    control.refuses.set(Some(Refused::Fenced));
+    control.failed.set(Some(FIRST));
+    assert_eq!(waits_for(&leave_as_nobody(&mut world)), 1, "nothing is undone yet");
+    world.settle();
+    assert_eq!(world.networks[0].failed, [(FIRST.after, FIRST.through)]);
+    let mut step = |request: fn(&mut World) -> Verdict| waits_for(&request(&mut world));
+    assert_eq!((step(leave_as_nobody), step(delete_offset), step(fetch_all)), (0, 0, 0));
+
+    // There is space again.
+    control.refuses.set(None);
+    assert_eq!((step(commit), step(leave_as_nobody)), (2, 2));
+    control.durable.set(JournalPosition(2));
+    assert_eq!(step(leave_as_nobody), 0);
+}
+
+#[test]
+fn a_write_that_cannot_even_be_begun_is_told_in_the_same_turn() {
+    let control = Stores::default();
+    let mut world = control.world();
+    assert_eq!(waits_for(&commit(&mut world)), 1);
+    control.fails_to_write.set(Some(FIRST));
+    let (shard, network) = (&mut world.shards[0], &mut world.networks[0]);
+    shard.begin(world.now);
+    shard.turn(world.now, network).expect("nothing fails");
+    assert_eq!(network.failed, [(FIRST.after, FIRST.through)]);
 }
 
 /// Two members wait for their assignments, and they are on their way.

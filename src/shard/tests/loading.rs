@@ -27,14 +27,14 @@ const EARLY: &str = "early";
 const LATE: &str = "late";
 
 /// A core from a start to its end; each turn reads one entry.
-struct Life {
-    world: World,
+pub(super) struct Life {
+    pub(super) world: World,
     disk: MemoryDisk,
     jobs: Rc<RefCell<VecDeque<Job>>>,
 }
 
 impl Life {
-    fn begin(disk: &MemoryDisk) -> Life {
+    pub(super) fn begin(disk: &MemoryDisk) -> Life {
         let jobs = Rc::new(RefCell::new(VecDeque::new()));
         let replay = Replay::new(Arc::new(disk.clone()), "s", 1, 0..50).expect("a journal");
         let submitted = jobs.clone();
@@ -55,7 +55,7 @@ impl Life {
         life
     }
 
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         let (shard, network) = (&mut self.world.shards[0], &mut self.world.networks[0]);
         shard.begin(self.world.now);
         shard.turn(self.world.now, network).expect("nothing fails");
@@ -76,7 +76,7 @@ impl Life {
         }
     }
 
-    fn load_all(&mut self) {
+    pub(super) fn load_all(&mut self) {
         self.turn_until(|shard| !shard.is_loading());
     }
 
@@ -96,7 +96,7 @@ impl Life {
         self.world.send(0, api, version, request).2.expect("an answer")
     }
 
-    fn commit(&mut self, group_id: &str, topic: &str, offset: i64) -> i16 {
+    pub(super) fn commit(&mut self, group_id: &str, topic: &str, offset: i64) -> i16 {
         let rows = [OffsetCommitRequestPartition { committed_offset: offset, ..Default::default() }];
         let partitions = Array::Items(&rows[..]);
         let topics = [OffsetCommitRequestTopic { name: topic.into(), partitions, ..Default::default() }];
@@ -107,7 +107,7 @@ impl Life {
         response.topics.iter().next().and_then(|topic| topic.partitions.iter().next()).expect("a row").error_code
     }
 
-    fn join(&mut self, group_id: &str, member_id: &str) -> Option<ConnectionId> {
+    pub(super) fn join(&mut self, group_id: &str, member_id: &str) -> Option<ConnectionId> {
         let protocols = [JoinGroupRequestProtocol { name: "range".into(), metadata: b"" }];
         let request = JoinGroupRequest {
             group_id: group_id.into(),
@@ -124,7 +124,7 @@ impl Life {
     }
 
     /// Member id and generation.
-    fn joined(&mut self, connection: ConnectionId) -> (String, i32) {
+    pub(super) fn joined(&mut self, connection: ConnectionId) -> (String, i32) {
         self.turn();
         self.turn();
         let answer = self.world.parked_answer(0, connection, ApiKey::JoinGroup, 3).expect("an answer");
@@ -134,7 +134,7 @@ impl Life {
     }
 
     /// The answer may come at once or not.
-    fn sync(&mut self, group_id: &str, member_id: &str, generation_id: i32) -> i16 {
+    pub(super) fn sync(&mut self, group_id: &str, member_id: &str, generation_id: i32) -> i16 {
         let (group_id, member_id) = (group_id.into(), member_id.into());
         let request = SyncGroupRequest { group_id, member_id, generation_id, ..Default::default() };
         self.world.shards[0].pin();
@@ -144,7 +144,7 @@ impl Life {
         read::<SyncGroupResponse<'_>>(&answer.expect("an answer"), ApiKey::SyncGroup, 2).error_code
     }
 
-    fn heartbeat(&mut self, group_id: &str, member_id: &str, generation_id: i32) -> i16 {
+    pub(super) fn heartbeat(&mut self, group_id: &str, member_id: &str, generation_id: i32) -> i16 {
         let (group_id, member_id) = (group_id.into(), member_id.into());
         let request = HeartbeatRequest { group_id, member_id, generation_id, ..Default::default() };
         let answer = self.say(ApiKey::Heartbeat, 3, &request);

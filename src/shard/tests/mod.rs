@@ -2,6 +2,7 @@
 
 mod data_plane;
 mod durability;
+mod failing;
 mod find_coordinator;
 mod hostile;
 mod loading;
