@@ -54,6 +54,11 @@ impl Shard {
         if settled >= appended { Verdict::Answered } else { Verdict::Durable(appended) }
     }
 
+    /// The verdict of a reply that shows which groups there are: one whose deletion is on its way may come back.
+    pub(super) fn when_deletions_are_durable(&self) -> Verdict {
+        if self.groups.has_unwritten_deletions() { self.when_all_is_durable() } else { Verdict::Answered }
+    }
+
     fn append(&mut self) -> Result<JournalPosition, Refused> {
         let guard = self.guard.as_ref().expect("pinned while requests are handled");
         let offsets = self.views.table(guard).offsets.as_ref().expect("a group has a partition of the offsets topic");

@@ -20,34 +20,28 @@ pub(super) fn handle(
     reply: &mut Writer<'_>,
 ) -> Verdict {
     let mut seen = HashSet::with_capacity(request.groups_names.len());
-    let mut verdict = Verdict::Answered;
     let (mut results, mut denied) = (Vec::new(), Vec::new());
     for group_id in request.groups_names.iter().filter(|group_id| seen.insert(group_id.clone())) {
         if !shard.allows(context, Operation::Delete, Resource::Group(&group_id)) {
             denied.push(result(group_id, ErrorCode::GROUP_AUTHORIZATION_FAILED));
             continue;
         }
-        match delete(shard, context, &group_id) {
-            Ok(Verdict::Answered) => {}
-            Ok(later) => verdict = later,
-            Err(error) => {
-                results.push(result(group_id, error));
-                continue;
-            }
-        }
-        results.push(result(group_id, ErrorCode::NONE));
+        let error = delete(shard, context, &group_id);
+        results.push(result(group_id, error));
     }
     results.append(&mut denied);
     DeleteGroupsResponse { results: Array::Items(&results), ..DeleteGroupsResponse::default() }
         .write(reply, context.version);
-    verdict
+    shard.when_deletions_are_durable()
 }
 
-fn delete(shard: &mut Shard, context: &RequestContext<'_>, group_id: &str) -> Result<Verdict, ErrorCode> {
-    shard.group_partition(group_id)?;
+fn delete(shard: &mut Shard, context: &RequestContext<'_>, group_id: &str) -> ErrorCode {
+    if let Err(error) = shard.group_partition(group_id) {
+        return error;
+    }
     match shard.groups.delete_group(group_id, context.now) {
-        ErrorCode::NONE => shard.persist(),
-        error => Err(error),
+        ErrorCode::NONE => shard.persist().err().unwrap_or(ErrorCode::NONE),
+        error => error,
     }
 }
 

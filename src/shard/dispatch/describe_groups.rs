@@ -40,7 +40,7 @@ pub(super) fn handle(
         ..DescribeGroupsResponse::default()
     };
     response.write(reply, context.version);
-    Verdict::Answered
+    shard.when_deletions_are_durable()
 }
 
 fn describe(

@@ -38,7 +38,7 @@ pub(super) fn handle(
         ..ListGroupsResponse::default()
     };
     response.write(reply, context.version);
-    Verdict::Answered
+    shard.when_deletions_are_durable()
 }
 
 /// An empty filter lets everything through; names do not differ by case. As in Kafka, blanks around a state do not count, those

@@ -12,10 +12,12 @@ use crate::journal::store::{
 use crate::shard::journal::APPENDED_PER_TURN_MAX;
 use crate::wire::Array;
 use crate::wire::delete_groups::DeleteGroupsRequest;
+use crate::wire::describe_groups::DescribeGroupsRequest;
 use crate::wire::find_coordinator::FindCoordinatorRequest;
 use crate::wire::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use crate::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
 use crate::wire::leave_group::LeaveGroupRequest;
+use crate::wire::list_groups::ListGroupsRequest;
 use crate::wire::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
 };
@@ -118,6 +120,16 @@ fn delete_group(world: &mut World) -> Verdict {
     world.send(0, ApiKey::DeleteGroups, 2, &DeleteGroupsRequest { groups_names: Array::Items(&names) }).1
 }
 
+fn describe_group(world: &mut World) -> Verdict {
+    let groups = ["g".into()];
+    let request = DescribeGroupsRequest { groups: Array::Items(&groups), ..Default::default() };
+    world.send(0, ApiKey::DescribeGroups, 5, &request).1
+}
+
+fn list_groups(world: &mut World) -> Verdict {
+    world.send(0, ApiKey::ListGroups, 5, &ListGroupsRequest::default()).1
+}
+
 fn waits_for(verdict: &Verdict) -> u64 {
     match verdict {
         Verdict::Answered => 0,
@@ -210,7 +222,13 @@ fn what_shows_or_repeats_a_change_waits_until_it_is_durable() {
     assert_eq!(step(delete_group), 3);
     assert_eq!((step(fetch_all), step(commit), step(delete_offset)), (3, 4, 5));
     durable.set(JournalPosition(5));
+    assert_eq!((step(describe_group), step(list_groups)), (0, 0));
     assert_eq!((step(delete_offset), step(delete_group)), (0, 6));
+    assert_eq!((step(describe_group), step(list_groups), step(delete_group)), (6, 6, 6), "a crash brings it back");
+    durable.set(JournalPosition(6));
+    world.settle();
+    let mut step = |request: fn(&mut World) -> Verdict| waits_for(&request(&mut world));
+    assert_eq!((step(describe_group), step(list_groups), step(delete_group)), (0, 0, 0));
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Life {
 
     fn position(&self, verdict: Verdict, error_code: i16) -> Option<JournalPosition> {
         match verdict {
-            Verdict::Durable(position) => Some(position),
+            Verdict::Durable(position) => (error_code == 0).then_some(position),
             Verdict::Answered => {
                 assert_ne!(error_code, 0, "what is promised at once is not durable");
                 None
