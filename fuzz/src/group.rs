@@ -8,8 +8,8 @@ use rallypoint::clock::Now;
 use rallypoint::errors::ErrorCode;
 use rallypoint::group::settings::{GroupSettings, OffsetSettings};
 use rallypoint::group::{
-    CommitRequest, CopiedAssignments, Groups, Ids, JoinRequest, LeavingMember, Output, PartitionCommit, Record,
-    SyncRequest, Ticket, WriteId,
+    CommitRequest, CopiedAssignments, DeletedTopics, Groups, Ids, JoinRequest, LeavingMember, Output, PartitionCommit,
+    Record, SyncRequest, Ticket, WriteId,
 };
 
 const GROUPS: [&str; 2] = ["one", "two"];
@@ -210,7 +210,14 @@ impl World {
         let topic = TOPICS[usize::from(b % 2)];
         match a % 4 {
             0 => drop(self.groups.delete_group(group_of(who), self.now)),
-            1 => self.groups.topic_deleted(topic),
+            1 => {
+                let mut topics = DeletedTopics::default();
+                topics.add(topic.to_owned(), [1; 16]);
+                let mut slot = Some(0);
+                while let Some(from) = slot {
+                    slot = self.groups.delete_offsets_of(&topics, from);
+                }
+            }
             2 => {
                 if let Ok(mut deleter) = self.groups.begin_offset_delete(group_of(who)) {
                     deleter.delete(topic, i32::from(b / 2 % 4));
@@ -288,7 +295,7 @@ impl World {
         for record in &self.journal {
             again.apply(0, record);
         }
-        while again.start_loaded(0, &[], self.now) {}
+        while again.start_loaded(0, self.now) {}
         again
     }
 

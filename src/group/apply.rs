@@ -7,7 +7,7 @@ use super::Groups;
 use super::core::GroupKey;
 use super::records::{GroupMetadata, Record};
 
-/// [`Groups::start_loaded`] starts so many groups in one go, or as many as have so many members and offsets together.
+/// [`Groups::start_loaded`] starts so many groups in one go, or as many as have so many members together.
 const GROUPS_MAX: usize = 256;
 const PARTS_MAX: usize = 1_024;
 
@@ -37,10 +37,9 @@ impl Groups {
         }
     }
 
-    /// All records of an offsets partition have been applied: the sessions of its groups begin, and the offsets of
-    /// `deleted_topics` go, which were deleted while the partition was read. Does a bounded piece of it; false when all is
-    /// done, and then the partition may be used.
-    pub fn start_loaded(&mut self, partition: i32, deleted_topics: &[String], now: Now) -> bool {
+    /// All records of an offsets partition have been applied: the sessions of its groups begin. Does a bounded piece of it;
+    /// false when all is done, and then the partition may be used.
+    pub fn start_loaded(&mut self, partition: i32, now: Now) -> bool {
         let Some(mut loading) = self.loading.remove(&partition) else { return false };
         let mut parts = 0;
         for _ in 0..GROUPS_MAX {
@@ -54,11 +53,7 @@ impl Groups {
             let group = self.group_mut(key).0;
             group.is_loading = false;
             parts += group.classic.member_count();
-            if !deleted_topics.is_empty() {
-                parts += group.offsets.len();
-            }
             self.with(key, now, |group, turn| group.classic.start(turn));
-            deleted_topics.iter().for_each(|topic| self.delete_offsets_of(key, topic));
         }
         self.loading.insert(partition, loading);
         true

@@ -4,7 +4,7 @@
 //!
 //! - *inputs*, one for each API, each with `now`: [`Groups::join`], [`Groups::sync`], [`Groups::heartbeat`], [`Groups::leave`],
 //!   [`Groups::begin_commit`], [`Groups::offsets`], [`Groups::begin_offset_delete`], [`Groups::describe`], [`Groups::list`],
-//!   [`Groups::delete_group`], [`Groups::topic_deleted`];
+//!   [`Groups::delete_group`], [`Groups::delete_offsets_of`];
 //! - [`Groups::advance`] for what time brings; call it once after the inputs of each turn, and again while
 //!   [`Groups::next_deadline_ms`] is not in the future: it does a bounded piece of work;
 //! - [`Groups::next_deadline_ms`];
@@ -60,7 +60,7 @@ pub use classic::leave::LeavingMember;
 pub use classic::sync::SyncRequest;
 pub use groups::{Census, Groups};
 pub use offsets::commit::{CommitRequest, OffsetCommitter, PartitionCommit};
-pub use offsets::delete::OffsetDeleter;
+pub use offsets::delete::{DeletedTopics, OffsetDeleter};
 pub use offsets::fetch::{FetchedOffset, OffsetsView, TopicOffsetsView};
 pub use outcome::{JoinAnswer, JoinedMember, JoinedMembers, MemberId, Output, SharedBytes, SyncAnswer};
 pub use piecework::{CopiedAssignments, KeptAssignments};

@@ -156,6 +156,11 @@ pub trait Store {
     /// Everything up to here was appended.
     fn appended(&self) -> JournalPosition;
 
+    /// What was appended and is not written, in bytes; of what is acknowledged before, too.
+    fn unwritten_bytes(&self) -> u64 {
+        self.appended().0.saturating_sub(self.durable().0)
+    }
+
     /// Positions that failed since this was asked last; to be asked before [`Store::durable`]. A restart in this very state may
     /// still find some of them: a client that was told of the failure has to assume either, as with Kafka.
     fn poll_failed(&mut self) -> Option<FailedPositions>;

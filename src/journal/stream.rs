@@ -331,6 +331,10 @@ impl Store for Stream {
         self.writer.appended()
     }
 
+    fn unwritten_bytes(&self) -> u64 {
+        self.writer.appended().0 - self.writer.written_position().0
+    }
+
     fn poll_failed(&mut self) -> Option<FailedPositions> {
         self.writer.poll_failed()
     }

@@ -12,7 +12,7 @@ use super::dispatch::reply_frame;
 use super::mailbox::Mailboxes;
 use super::service::{ConnectionId, FileWrite, Network, Verdict, WriteFailure};
 use crate::control::{Append, Control, Outputs, Reply, Request, Tag, Views};
-use crate::ids::InternalTopicKind;
+use crate::ids::{InternalTopicKind, TopicId};
 use crate::journal::job::JobDone;
 use crate::limits;
 use crate::metrics::CoreMetrics;
@@ -25,7 +25,12 @@ pub enum Mail {
     /// Back from it, with the token of the question.
     Told(u64, Reply),
     /// To everybody: a topic is gone, and with it the offsets that groups have committed for it.
-    TopicDeleted(String),
+    TopicDeleted {
+        /// Of an offset may be known no more of its topic.
+        name: String,
+        /// A topic of that name may be there again.
+        id: TopicId,
+    },
     /// Work on the journal's files has ended.
     JobDone(JobDone),
 }
@@ -186,9 +191,10 @@ impl ControlPort {
 
     fn tell_of_deletions(&self, reply: &Reply) {
         let Reply::DeletedTopics(topics) = reply else { return };
-        for name in topics.iter().filter(|topic| topic.error_code.is_none()).filter_map(|topic| topic.name.as_ref()) {
+        for topic in topics.iter().filter(|topic| topic.error_code.is_none()) {
+            let Some(name) = &topic.name else { continue };
             for core in 0..self.mailboxes.cores() {
-                self.mailboxes.send(core, Mail::TopicDeleted(name.clone()));
+                self.mailboxes.send(core, Mail::TopicDeleted { name: name.clone(), id: topic.id });
             }
         }
     }

@@ -49,17 +49,6 @@ impl Journal {
 }
 
 impl Shard {
-    /// The offsets that groups have committed for a topic go with it.
-    pub(super) fn topic_deleted(&mut self, topic: String) {
-        self.groups.topic_deleted(&topic);
-        if self.groups.has_records() {
-            let _undone = self.persist();
-        }
-        if let Journal::Loading(loading) = &mut self.journal {
-            loading.topic_deleted(topic);
-        }
-    }
-
     /// A write of the journal has ended; false if it was not the journal's.
     pub(super) fn journal_written(
         &mut self,
@@ -94,6 +83,7 @@ impl Shard {
         self.release(failed.after, network);
         self.fail_writes(failed.through);
         self.undone = failed.through;
+        self.topic_deletions.begin_again();
         network.failed(failed.after, failed.through);
     }
 

@@ -28,8 +28,6 @@ pub struct Loading {
     stream: Option<Box<Stream>>,
     /// Partitions of which all was read, and whose groups are to be started.
     to_start: VecDeque<i32>,
-    /// Topics that were deleted since the start.
-    deleted_topics: Vec<String>,
 }
 
 /// Why a journal cannot be loaded.
@@ -52,7 +50,6 @@ impl Loading {
             decoder: Decoder::default(),
             stream: None,
             to_start: VecDeque::new(),
-            deleted_topics: Vec::new(),
         }
     }
 
@@ -64,11 +61,6 @@ impl Loading {
         self.stream.as_deref_mut().map(|stream| stream as &mut dyn Store)
     }
 
-    /// The groups that are not there yet will hear of it when they are.
-    pub(super) fn topic_deleted(&mut self, topic: String) {
-        self.deleted_topics.push(topic);
-    }
-
     /// Whether the groups of a partition are all there and started.
     fn is_open(&self, partition: i32) -> bool {
         self.stream.is_some() && self.replay.is_loaded(partition) && !self.to_start.contains(&partition)
@@ -77,7 +69,7 @@ impl Loading {
     /// Goes on for a step; false when all is done.
     fn step(&mut self, groups: &mut Groups, now: Now) -> Result<bool, LoadError> {
         if let Some(partition) = self.to_start.front() {
-            if !groups.start_loaded(*partition, &self.deleted_topics, now) {
+            if !groups.start_loaded(*partition, now) {
                 self.to_start.pop_front();
             }
             return Ok(true);

@@ -11,6 +11,7 @@ pub mod mailbox;
 mod persist;
 pub mod service;
 mod snapshots;
+mod topic_deletions;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use self::mailbox::Mailboxes;
 use self::persist::Persistence;
 use self::service::{ConnectionId, JournalPosition, Network, Service, Session, Verdict, WriteFailure};
 use self::snapshots::Snapshots;
+use self::topic_deletions::TopicDeletions;
 use crate::auth::{Authorizer, Operation, Resource};
 use crate::clock::Now;
 use crate::config::Settings;
@@ -99,6 +101,7 @@ pub struct Shard {
     had_no_time: bool,
     persistence: Persistence,
     snapshots: Snapshots,
+    topic_deletions: TopicDeletions,
     /// For the codes of a request's parts, reused.
     codes: Vec<ErrorCode>,
     judged_commits: Vec<JudgedCommit>,
@@ -133,6 +136,7 @@ impl Shard {
             had_no_time: false,
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
+            topic_deletions: TopicDeletions::default(),
             codes: Vec::new(),
             judged_commits: Vec::new(),
             api_versions: dispatch::served_apis(),
@@ -186,7 +190,7 @@ impl Shard {
             match mail {
                 Mail::Asked(request, tag) => self.control.asked(request, tag),
                 Mail::Told(token, reply) => self.control.told(token, reply),
-                Mail::TopicDeleted(name) => self.topic_deleted(name),
+                Mail::TopicDeleted { name, id } => self.topic_deletions.told(name, id),
                 Mail::JobDone(done) => {
                     let now = self.now;
                     self.journal.store_mut().expect("jobs come from an open journal").job_done(done, now);
@@ -270,6 +274,7 @@ impl Service for Shard {
             let _undone = self.persist();
             self.groups.do_a_piece(now);
             let _undone = self.persist();
+            self.turn_topic_deletions();
             self.turn_journal(network);
         }
         self.answer_parked(network);
@@ -287,7 +292,9 @@ impl Service for Shard {
             return Some(self.now.monotonic_ms);
         }
         let journal = self.journal.store().and_then(|store| store.deadline_ms());
-        [self.groups.next_deadline_ms(), self.fetches.next_deadline_ms(), journal].into_iter().flatten().min()
+        let deletions = self.topic_deletions_deadline_ms();
+        let others = [self.groups.next_deadline_ms(), self.fetches.next_deadline_ms()];
+        others.into_iter().chain([journal, deletions]).flatten().min()
     }
 
     fn held_bytes(&self) -> usize {

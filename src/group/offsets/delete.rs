@@ -1,5 +1,6 @@
 //! OffsetDelete, and the end of a topic.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::errors::ErrorCode;
@@ -9,12 +10,48 @@ use crate::group::core::GroupKey;
 use crate::group::records::Record;
 use crate::group::writes::Wait;
 
+use super::table::TopicOffsets;
+
 /// Deletes offsets of a group that lets go of them.
 #[derive(Debug)]
 pub struct OffsetDeleter<'a> {
     groups: &'a mut Groups,
     key: GroupKey,
     subscribed: Subscribed,
+}
+
+/// Topics that are gone. There may be others of their names again.
+#[derive(Debug, Default)]
+pub struct DeletedTopics {
+    ids: BTreeSet<[u8; 16]>,
+    names: BTreeSet<String>,
+}
+
+/// So many groups are looked at in one go, or as many as have this many offsets together.
+const GROUPS_MAX: u32 = 256;
+const OFFSETS_MAX: usize = 4_096;
+
+impl DeletedTopics {
+    /// A topic is gone.
+    pub fn add(&mut self, name: String, id: [u8; 16]) {
+        self.names.insert(name);
+        self.ids.insert(id);
+    }
+
+    /// So are others.
+    pub fn append(&mut self, mut others: DeletedTopics) {
+        self.names.append(&mut others.names);
+        self.ids.append(&mut others.ids);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    fn have(&self, topic: &TopicOffsets) -> bool {
+        if topic.topic_id == [0; 16] { self.names.contains(&*topic.topic) } else { self.ids.contains(&topic.topic_id) }
+    }
 }
 
 impl Groups {
@@ -32,30 +69,27 @@ impl Groups {
         Ok(OffsetDeleter { groups: self, key, subscribed })
     }
 
-    /// A topic is gone: so are its offsets in all groups. For those that are still loading it must be told once more to
-    /// [`Groups::start_loaded`]: until then not all that they have is there, and a record that deletes it could come too early.
-    pub fn topic_deleted(&mut self, topic: &str) {
-        let Some(topic) = self.core.names.known_text(topic) else { return };
-        for slot in 0..self.bound() {
-            if let Some((key, _)) = self.at(slot).filter(|(_, group)| !group.is_loading) {
-                self.delete_offsets(key, &topic);
+    /// The offsets of topics that are gone go from all groups, some groups at a time: from those of a slot on, at first 0. Where
+    /// to go on; nothing when all were looked at. Those that are loading are passed over: until a group has all of its records,
+    /// one that deletes could come too early.
+    pub fn delete_offsets_of(&mut self, topics: &DeletedTopics, from: u32) -> Option<u32> {
+        let end = from.saturating_add(GROUPS_MAX).min(self.bound());
+        let mut offsets = 0;
+        for slot in from..end {
+            if offsets >= OFFSETS_MAX {
+                return Some(slot);
             }
+            let Some((key, group)) = self.at(slot).filter(|(_, group)| !group.is_loading) else { continue };
+            offsets += group.offsets.len();
+            let deleted: Vec<(Rc<str>, i32)> = group
+                .offsets
+                .topics()
+                .filter(|topic| topics.have(topic))
+                .flat_map(|topic| topic.partitions().iter().map(|offset| (topic.topic.clone(), offset.partition)))
+                .collect();
+            deleted.iter().for_each(|(topic, partition)| self.delete_offset(key, topic, *partition));
         }
-    }
-
-    /// A topic was deleted while the group was loading.
-    pub(in crate::group) fn delete_offsets_of(&mut self, key: GroupKey, topic: &str) {
-        if let Some(topic) = self.core.names.known_text(topic) {
-            self.delete_offsets(key, &topic);
-        }
-    }
-
-    fn delete_offsets(&mut self, key: GroupKey, topic: &Rc<str>) {
-        let topics = self.group_mut(key).0.offsets.topics().filter(|known| Rc::ptr_eq(&known.topic, topic));
-        let partitions: Vec<i32> = topics.flat_map(|known| known.partitions()).map(|offset| offset.partition).collect();
-        for partition in partitions {
-            self.delete_offset(key, topic, partition);
-        }
+        (end < self.bound()).then_some(end)
     }
 
     /// Removes an offset, if it is there, with a record that says so.

@@ -290,7 +290,7 @@ fn each_write_in_flight_has_its_own_fate() {
             room.commit(&client("g"), "t", 0, 1);
             room.disk = Disk::Stalls;
             room.commit(&client("g"), "t", 0, 2);
-            room.groups.topic_deleted("t");
+            room.delete_topic("t");
             room.settle();
             assert_eq!(room.offset("g", "t", 0), -1);
             room.commit(&client("g"), "t", 0, 3);

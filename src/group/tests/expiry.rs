@@ -156,8 +156,8 @@ fn expiry_10_a_deleted_topic_takes_its_offsets_with_it() {
             room.commit(&client(group), topic, partition, 1);
         }
     }
-    room.groups.topic_deleted("foo");
-    room.groups.topic_deleted("unheard of");
+    room.delete_topic("foo");
+    room.delete_topic("unheard of");
     room.settle();
     for is_restarted in [false, true] {
         for group in ["1", "2", "3"] {

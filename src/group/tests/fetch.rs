@@ -214,3 +214,17 @@ fn odelete_k2_a_group_that_lost_its_last_offset_is_still_there() {
     assert_eq!(room.journal.len() - records, 1, "nothing is written of what was not there");
     assert_eq!((delete(&mut room, "g", &[]), room.state("g")), (Ok(vec![]), "Empty"));
 }
+
+#[test]
+fn fetch_24_the_end_of_a_topic_takes_no_offsets_of_a_later_one_of_its_name() {
+    let mut room = Room::new();
+    let (gone, again) = ([9; 16], [2; 16]);
+    for (partition, id) in [gone, again, [0; 16]].into_iter().enumerate() {
+        commit_with_id(&mut room, "t", id, partition as i32, 100);
+        commit_with_id(&mut room, "other", id, partition as i32, 100);
+    }
+    room.delete_topic("t");
+    room.settle();
+    assert_eq!([0, 1, 2].map(|partition| room.offset("g", "t", partition)), [-1, 100, -1]);
+    assert_eq!([0, 1, 2].map(|partition| room.offset("g", "other", partition)), [-1, 100, 100]);
+}

@@ -207,10 +207,10 @@ fn load_partition_by_partition() {
     let journal = std::mem::take(&mut room.journal);
     let partition = |record: &Record| i32::from(&**record.group_id() == "second");
     journal.iter().for_each(|record| room.groups.apply(partition(record), record));
-    assert!(!room.groups.start_loaded(0, &[], room.now));
+    assert!(!room.groups.start_loaded(0, room.now));
     room.pass(5_000);
     assert_eq!((room.state("first"), room.state("second")), ("Empty", "Stable"));
-    assert!(!room.groups.start_loaded(1, &[], room.now));
+    assert!(!room.groups.start_loaded(1, room.now));
     room.pass(5_000);
     assert_eq!(room.state("second"), "Empty");
 }
@@ -227,14 +227,15 @@ fn load_a_topic_that_goes_meanwhile_is_deleted_from_the_groups_when_they_are_the
     let journal = std::mem::take(&mut room.journal);
     let (first, second): (Vec<_>, Vec<_>) = journal.iter().partition(|record| &**record.group_id() == "open");
     first.iter().for_each(|record| room.groups.apply(0, record));
-    assert!(!room.groups.start_loaded(0, &[], room.now));
+    assert!(!room.groups.start_loaded(0, room.now));
     let (before, last) = second.split_at(second.len() - 1);
     before.iter().for_each(|record| room.groups.apply(1, record));
-    room.groups.topic_deleted("gone");
+    room.delete_topic("gone");
     room.settle();
     assert_eq!((room.journal.len(), room.offset("open", "gone", 0), room.offset("loading", "gone", 0)), (1, -1, 5));
     last.iter().for_each(|record| room.groups.apply(1, record));
-    assert!(!room.groups.start_loaded(1, &["gone".into()], room.now));
+    assert!(!room.groups.start_loaded(1, room.now));
+    room.delete_topic("gone");
     room.settle();
     let shown = ["open", "loading"].map(|group| [room.offset(group, "gone", 0), room.offset(group, "stays", 0)]);
     assert_eq!((room.journal.len(), shown), (2, [[-1, 6]; 2]));
@@ -251,7 +252,7 @@ fn load_nothing_expires_before_all_is_there() {
     let long_ms = 1_000 * 24 * 3_600_000;
     room.pass(long_ms);
     assert_eq!((room.journal.len(), room.offset("g", "t", 0)), (0, 5));
-    assert!(!room.groups.start_loaded(0, &[], room.now));
+    assert!(!room.groups.start_loaded(0, room.now));
     room.pass(0);
     assert_eq!(room.offset("g", "t", 0), -1);
 }
@@ -276,7 +277,7 @@ fn load_many_groups_are_started_in_bounded_pieces() {
     room.groups = crate::group::Groups::new(group, offsets, Box::new(CountedIds(99)), room.now);
     let journal = std::mem::take(&mut room.journal);
     journal.iter().for_each(|record| room.groups.apply(0, record));
-    let pieces = std::iter::from_fn(|| room.groups.start_loaded(0, &[], room.now).then_some(())).count();
+    let pieces = std::iter::from_fn(|| room.groups.start_loaded(0, room.now).then_some(())).count();
     assert_eq!(pieces, 1_000 / 256);
 }
 

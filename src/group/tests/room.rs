@@ -155,6 +155,16 @@ impl Room {
         }
     }
 
+    /// A topic is gone, of whose id no offset knows.
+    pub(super) fn delete_topic(&mut self, topic: &str) {
+        let mut topics = DeletedTopics::default();
+        topics.add(topic.into(), [9; 16]);
+        let mut slot = Some(0);
+        while let Some(from) = slot {
+            slot = self.groups.delete_offsets_of(&topics, from);
+        }
+    }
+
     /// The same after a restart: what the journal says, everything else forgotten.
     pub(super) fn restart(&mut self) {
         let (group, offsets) = self.settings.clone();
@@ -163,7 +173,7 @@ impl Room {
         for record in &self.journal {
             self.groups.apply(0, record);
         }
-        while self.groups.start_loaded(0, &[], self.now) {}
+        while self.groups.start_loaded(0, self.now) {}
         self.answers.clear();
         self.settle();
     }

@@ -231,37 +231,78 @@ fn what_shows_or_repeats_a_change_waits_until_it_is_durable() {
     assert_eq!((step(describe_group), step(list_groups), step(delete_group)), (0, 0, 0));
 }
 
+/// How many groups each append changed.
+fn turn(world: &mut World, control: &Stores) -> Vec<usize> {
+    let (shard, network) = (&mut world.shards[0], &mut world.networks[0]);
+    shard.begin(world.now);
+    shard.turn(world.now, network).expect("nothing fails");
+    control.appends.take()
+}
+
+fn is_due(world: &World) -> bool {
+    world.shards[0].deadline_ms().is_some_and(|deadline_ms| deadline_ms <= world.now.monotonic_ms)
+}
+
+fn topic_is_gone(world: &mut World) {
+    let id = world.shards[0].views.catalogue(&pin()).by_name("t").expect("it was there").id;
+    world.shards[0].mailboxes.send(0, Mail::TopicDeleted { name: "t".into(), id });
+}
+
+fn offsets(world: &World) -> usize {
+    world.shards[0].groups.census().offsets
+}
+
 #[test]
-fn a_topic_goes_from_all_groups_in_one_append_or_from_none() {
+fn a_topic_goes_from_some_groups_in_each_turn_and_again_if_the_journal_refuses_or_fails() {
+    const GROUPS: usize = 600;
     let control = Stores::default();
     let mut world = control.world();
-    for group_id in ["g", "h", "i"] {
-        commit_of(&mut world, group_id);
-    }
-    let delete = |world: &mut World| {
-        world.shards[0].pin();
-        world.shards[0].topic_deleted("t".into());
-        world.settle();
-        control.appends.take()
-    };
+    (0..GROUPS).for_each(|number| drop(commit_of(&mut world, &format!("g-{number}"))));
     control.durable.set(JournalPosition(u64::MAX));
-    control.appends.take();
-    control.refuses.set(Some(Refused::Full));
-    assert_eq!(delete(&mut world), [3], "a change of each group");
-    let shown = |world: &mut World| {
-        let groups = ["g", "h", "i"].map(|group_id| OffsetFetchRequestGroup {
-            group_id: group_id.into(),
-            topics: None,
-            ..Default::default()
-        });
-        let request = OffsetFetchRequest { groups: Array::Items(&groups), ..Default::default() };
-        let reply = world.ask(0, ApiKey::OffsetFetch, 9, &request);
-        let response: OffsetFetchResponse<'_> = read(&reply, ApiKey::OffsetFetch, 9);
-        response.groups.iter().map(|group| group.topics.len()).collect::<Vec<_>>()
-    };
-    assert_eq!(shown(&mut world), [1, 1, 1], "all of it is undone");
+    turn(&mut world, &control);
+    topic_is_gone(&mut world);
+    assert_eq!((turn(&mut world, &control), offsets(&world)), (vec![256], GROUPS - 256));
+
+    control.refuses.set(Some(Refused::Busy));
+    assert!(is_due(&world));
+    assert_eq!((turn(&mut world, &control), offsets(&world)), (vec![256], GROUPS - 256), "it is undone");
     control.refuses.set(None);
-    assert_eq!((delete(&mut world), shown(&mut world)), (vec![3], vec![0, 0, 0]));
+    assert!(!is_due(&world) && turn(&mut world, &control).is_empty(), "not at once");
+    world.now = world.now.after(Duration::from_secs(1));
+    assert!(is_due(&world));
+
+    // The disk is behind, and then it fails.
+    let appended = world.shards[0].journal.store().expect("it is open").appended();
+    control.durable.set(appended);
+    control.append_bytes.set(APPENDED_PER_TURN_MAX + 1);
+    assert_eq!((turn(&mut world, &control), offsets(&world)), (vec![256], GROUPS - 512));
+    assert_eq!(turn(&mut world, &control), [0; 0]);
+    let through = world.shards[0].journal.store().expect("it is open").appended();
+    control.durable.set(through);
+    assert_eq!((turn(&mut world, &control), offsets(&world)), (vec![GROUPS - 512], 0));
+    control.failed.set(Some(FailedPositions { after: through, through: JournalPosition(u64::MAX) }));
+    assert_eq!((turn(&mut world, &control), offsets(&world)), (vec![], GROUPS - 512), "they come back");
+    control.durable.set(JournalPosition(u64::MAX));
+    let appends: Vec<_> = (0..5).map(|_| turn(&mut world, &control)).collect();
+    assert_eq!((appends.concat(), offsets(&world)), (vec![GROUPS - 512], 0));
+    assert!(!is_due(&world));
+}
+
+#[test]
+fn the_offsets_of_a_topic_go_from_a_group_whose_deletion_fails() {
+    let control = Stores::default();
+    let mut world = control.world();
+    commit(&mut world);
+    control.durable.set(JournalPosition(1));
+    turn(&mut world, &control);
+    assert_eq!(waits_for(&delete_group(&mut world)), 2);
+    topic_is_gone(&mut world);
+    turn(&mut world, &control);
+    control.failed.set(Some(FailedPositions { after: JournalPosition(1), through: JournalPosition(2) }));
+    turn(&mut world, &control);
+    assert_eq!(offsets(&world), 1, "it is there again");
+    turn(&mut world, &control);
+    assert_eq!(offsets(&world), 0);
 }
 
 fn send_join(world: &mut World, group_id: &str) -> (ConnectionId, Verdict, Option<Vec<u8>>) {

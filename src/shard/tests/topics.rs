@@ -6,6 +6,8 @@ use crate::wire::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse,
 };
 use crate::wire::delete_topics::{DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse};
+use crate::wire::find_coordinator::FindCoordinatorRequest;
+use crate::wire::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use crate::wire::{Array, Uuid};
 
 const CREATE: ApiKey = ApiKey::CreateTopics;
@@ -223,4 +225,49 @@ fn deletion_may_be_switched_off() {
         assert_eq!(deleted(&mut world, version, &request), [row("a"), row("a"), row("none")], "v{version}");
     }
     assert!(id_of(&world, "a").is_some());
+}
+
+/// Only this core turns.
+fn turn(world: &mut World, core: usize) {
+    let (shard, network) = (&mut world.shards[core], &mut world.networks[core]);
+    shard.begin(world.now);
+    shard.turn(world.now, network).expect("nothing fails");
+    std::mem::take(&mut network.writes).into_iter().for_each(|token| shard.written(token, Ok(())));
+}
+
+#[test]
+fn a_topic_that_is_made_again_keeps_what_is_committed_before_the_end_of_the_old_one_is_heard_of() {
+    const LATE: usize = 1;
+    let mut world = World::new(2, Settings::default());
+    world.ask(0, ApiKey::FindCoordinator, 3, &FindCoordinatorRequest { key: "g".into(), ..Default::default() });
+    create(&mut world, 0, 7, &[topic("t")], |response| assert_eq!(created(&response), [("t".into(), 0)]));
+    let is_late = |group_id: &String| {
+        world.shards[LATE].views.table(&pin()).offsets_partition_led_by(world.shards[LATE].node(), group_id).is_some()
+    };
+    let groups: Vec<_> = (0..100).map(|number| format!("g-{number}")).filter(is_late).take(2).collect();
+    let commit = |world: &mut World, group_id: &str, committed_offset: i64| {
+        let rows = [OffsetCommitRequestPartition { committed_offset, ..Default::default() }];
+        let topics =
+            [OffsetCommitRequestTopic { name: "t".into(), partitions: Array::Items(&rows), ..Default::default() }];
+        let (group_id, topics) = (group_id.into(), Array::Items(&topics[..]));
+        world.send(LATE, ApiKey::OffsetCommit, 8, &OffsetCommitRequest { group_id, topics, ..Default::default() });
+    };
+    groups.iter().for_each(|group_id| commit(&mut world, group_id, 1));
+    world.settle();
+
+    let old = id_of(&world, "t");
+    let topic_names = Array::Items(&["t".into()][..]);
+    world.send(0, DELETE, 5, &DeleteTopicsRequest { topic_names, timeout_ms: 1_000, ..Default::default() });
+    (0..2).for_each(|_| turn(&mut world, 0));
+    let topics = Array::Items(&[topic("t")][..]);
+    world.send(0, CREATE, 7, &CreateTopicsRequest { topics, ..Default::default() });
+    (0..2).for_each(|_| turn(&mut world, 0));
+    assert!(id_of(&world, "t").is_some_and(|id| Some(id) != old));
+    commit(&mut world, &groups[0], 2);
+    world.settle();
+    let offset = |group_id: &String| {
+        let offsets = world.shards[LATE].groups.offsets(group_id).expect("it is there");
+        offsets.get("t", None, 0).map(|found| found.offset)
+    };
+    assert_eq!([&groups[0], &groups[1]].map(offset), [Some(2), None]);
 }
