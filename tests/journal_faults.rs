@@ -29,8 +29,8 @@ const SEGMENT_BYTES: u64 = 64 << 10;
 const PROPERTIES: &[(&str, &str)] = &[("rallypoint.journal.segment.bytes", "65536")];
 const HEADER_BYTES: u64 = 4096;
 
-/// Commits an offset as a member, with so much metadata; `None` if the connection ends instead of an answer.
-fn commit(client: &mut Client, member: &Member, offset: i64) -> Option<i16> {
+/// A member commits an offset, with so much metadata.
+fn commit_of(member: &Member, offset: i64) -> Vec<u8> {
     let metadata = "m".repeat(1_000);
     let partitions = [OffsetCommitRequestPartition {
         committed_offset: offset,
@@ -46,11 +46,19 @@ fn commit(client: &mut Client, member: &Member, offset: i64) -> Option<i16> {
         topics: Array::Items(&topics),
         ..Default::default()
     };
-    client.send(&hostile_support::frame(ApiKey::OffsetCommit, 7, &request));
-    let reply = client.try_receive().ok()?;
-    let response: OffsetCommitResponse<'_> = read(&reply, ApiKey::OffsetCommit, 7);
+    hostile_support::frame(ApiKey::OffsetCommit, 7, &request)
+}
+
+fn committed(reply: &[u8]) -> i16 {
+    let response: OffsetCommitResponse<'_> = read(reply, ApiKey::OffsetCommit, 7);
     let topic = response.topics.iter().next().expect("a topic");
-    Some(topic.partitions.iter().next().expect("a partition").error_code)
+    topic.partitions.iter().next().expect("a partition").error_code
+}
+
+/// `None` if the connection ends instead of an answer.
+fn commit(client: &mut Client, member: &Member, offset: i64) -> Option<i16> {
+    client.send(&commit_of(member, offset));
+    client.try_receive().ok().map(|reply| committed(&reply))
 }
 
 fn fetched(client: &mut Client, group_id: &str) -> i64 {
@@ -192,6 +200,28 @@ fn a_full_disk_refuses_commits_and_joins_and_nothing_else_until_there_is_space()
     assert_eq!(heartbeat(&mut client, &member), NONE);
     assert_eq!(commit(&mut client, &member, 2_000_001), Some(NONE), "the member goes on");
     assert_eq!(fetched(&mut client, GROUP), 2_000_001);
+}
+
+/// What is acknowledged before it is written may have to wait for the next segment.
+#[test]
+fn an_orderly_stop_keeps_what_was_acknowledged_before_it_was_written() {
+    let _turn = my_turn();
+    let properties = [PROPERTIES, &[("rallypoint.journal.mode", "none")]].concat();
+    for _ in 0..3 {
+        let data = tempfile::tempdir().expect("a folder");
+        let server = Server::start_in(data.path(), &[], 1, &properties).expect("it starts");
+        let mut client = Client::of_coordinator(server.address, GROUP);
+        let member = Member::found(&mut client, GROUP, 60_000);
+        let last = 8 * SEGMENT_BYTES as i64 / 1_000;
+        let commits: Vec<u8> = (1..=last).flat_map(|offset| commit_of(&member, offset)).collect();
+        client.send(&commits);
+        (1..=last).for_each(|_| assert_eq!(committed(&client.receive()), NONE));
+        server.stop();
+        let server = Server::start_in(data.path(), &[], 1, &properties).expect("it starts again");
+        let mut client = Client::of_coordinator(server.address, GROUP);
+        eventually("the end of loading", || server.has_logged("loaded"));
+        assert_eq!(fetched(&mut client, GROUP), last);
+    }
 }
 
 /// A server that has written some commits and was killed; its data directory and the segment they are in.

@@ -48,6 +48,38 @@ impl Service for Nosy {
     }
 }
 
+/// Has to write until then, and turns every 20 ms.
+struct Writing {
+    until: Option<Instant>,
+    now_ms: u64,
+}
+
+impl Service for Writing {
+    fn begin(&mut self, _: Now) {}
+
+    fn request(&mut self, _: ConnectionId, _: &mut Session, frame: &[u8], replies: &mut Vec<u8>) -> Verdict {
+        append(replies, frame);
+        Verdict::Answered
+    }
+
+    fn closed(&mut self, _: ConnectionId) {}
+
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
+
+    fn turn(&mut self, now: Now, _: &mut dyn Network) -> io::Result<()> {
+        self.now_ms = now.monotonic_ms;
+        Ok(())
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        Some(self.now_ms + 20)
+    }
+
+    fn has_to_write(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+}
+
 fn plan<F>(service: F) -> CorePlan<F> {
     CorePlan { cpu: None, own: Vec::new(), waker: Waker::new().expect("a descriptor"), service }
 }
@@ -190,4 +222,18 @@ fn connections_that_come_and_go_get_their_own_replies_only() {
         std::thread::sleep(Duration::from_millis(10));
     }
     stop(server);
+}
+
+#[test]
+fn a_core_that_stops_goes_on_with_what_it_has_to_write_but_not_for_ever() {
+    const STOP_MAX: Duration = Duration::from_secs(3);
+    let began = Instant::now();
+    let ends = Duration::from_secs(1);
+    let server = serve(1, ServerSettings::default(), move |_| Writing { until: Some(began + ends), now_ms: 0 });
+    stop(server);
+    assert!((ends..STOP_MAX).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let server = serve(1, ServerSettings::default(), |_| Writing { until: None, now_ms: 0 });
+    let began = Instant::now();
+    stop(server);
+    assert!((STOP_MAX..2 * STOP_MAX).contains(&began.elapsed()), "{:?}", began.elapsed());
 }

@@ -10,7 +10,7 @@ use tracing::info;
 use super::core::Core;
 use crate::ring::Key;
 
-/// How long replies in hand may take to leave when the server stops.
+/// How long replies in hand may take to leave when the server stops, and what is promised to be written.
 const STOP_MAX_MS: u64 = 3_000;
 
 /// How much longer the last completions may take.
@@ -104,13 +104,15 @@ impl Core {
         }
     }
 
-    /// Whether the core has come to its end; closes what takes too long.
-    pub(super) fn has_stopped(&mut self) -> bool {
+    /// Whether the core has come to its end; closes what takes too long. The service may still have to write.
+    pub(super) fn has_stopped(&mut self, has_to_write: bool) -> bool {
         let Some(stop_by_ms) = self.stop_by_ms else { return false };
-        if self.table.len() == 0 && self.listeners.is_empty() && !self.ring.is_writing() {
+        let is_late = self.now.monotonic_ms >= stop_by_ms;
+        let is_idle = self.table.len() == 0 && self.listeners.is_empty() && !self.ring.is_writing();
+        if is_idle && (is_late || !has_to_write) {
             return true;
         }
-        if self.now.monotonic_ms < stop_by_ms {
+        if !is_late {
             return false;
         }
         let keys = self.table.keys();

@@ -30,7 +30,7 @@ pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) 
             core.begin_stop();
         }
         serve(&mut core, &mut service)?;
-        if core.has_stopped() {
+        if core.has_stopped(service.has_to_write()) {
             return Ok(service);
         }
         if core.finish_turn(service.deadline_ms(), service.held_bytes()) {

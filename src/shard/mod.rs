@@ -34,6 +34,7 @@ use crate::control::Views;
 use crate::errors::ErrorCode;
 use crate::group::{Groups, Output};
 use crate::ids::NodeIndex;
+use crate::journal::store::{Store, StoreState};
 use crate::leadership::{Guard, Table, pin};
 use crate::metrics::CoreMetrics;
 use crate::topics::Catalogue;
@@ -295,6 +296,11 @@ impl Service for Shard {
         let deletions = self.topic_deletions_deadline_ms();
         let others = [self.groups.next_deadline_ms(), self.fetches.next_deadline_ms()];
         others.into_iter().chain([journal, deletions]).flatten().min()
+    }
+
+    fn has_to_write(&self) -> bool {
+        let unwritten = |store: &dyn Store| store.state() == StoreState::Open && store.unwritten_bytes() > 0;
+        self.journal.store().is_some_and(unwritten) || self.topic_deletions_deadline_ms().is_some()
     }
 
     fn held_bytes(&self) -> usize {

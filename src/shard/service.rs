@@ -87,6 +87,11 @@ pub trait Service {
     /// When `turn` must be called at the latest, on the monotonic clock in milliseconds.
     fn deadline_ms(&self) -> Option<u64>;
 
+    /// Whether it has something to write that was promised, and can: a core that stops goes on with it for a while.
+    fn has_to_write(&self) -> bool {
+        false
+    }
+
     /// Roughly how much memory it holds that may go again.
     fn held_bytes(&self) -> usize {
         0

@@ -106,6 +106,13 @@ impl Server {
         self.child.kill().and_then(|()| self.child.wait()).expect("it runs");
     }
 
+    /// Stops it in good order.
+    pub fn stop(mut self) {
+        let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "it can be told");
+        assert!(self.child.wait().expect("it ends").success(), "{}", self.log());
+    }
+
     /// Lets it do nothing any more, until it is killed.
     pub fn freeze(&self) {
         let status = Command::new("kill").args(["-STOP", &self.pid().to_string()]).status();
