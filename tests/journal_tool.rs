@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rallypoint::clock::Now;
 use rallypoint::group::{CommittedOffset, OffsetKey, Record};
@@ -18,6 +18,12 @@ use rallypoint::journal::stream::{Stream, StreamSettings};
 
 const RECORDS: i64 = 20;
 const PLACEMENT: Placement<'_> = Placement { streams: 1, name: "in turn", stream_of: &|_| 0 };
+
+/// One test at a time: a child that another one has forked keeps the lock of a journal until it runs its program.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 fn open(data: &Path) -> Layout {
     Layout::open(Arc::new(Folder::new(data.join("journal"))), PLACEMENT, &mut |_| {}).expect("a journal")
@@ -60,6 +66,7 @@ fn shown(output: &Output) -> String {
 
 #[test]
 fn a_sound_journal_is_called_sound_and_dumped() {
+    let _alone = alone();
     let data = tempfile::tempdir().expect("a folder");
     make(data.path());
     let verified = run(&["journal", "verify"], data.path());
@@ -71,6 +78,7 @@ fn a_sound_journal_is_called_sound_and_dumped() {
 
 #[test]
 fn damage_is_found_refused_and_repaired() {
+    let _alone = alone();
     let data = tempfile::tempdir().expect("a folder");
     make(data.path());
     let segment = data.path().join("journal/generation-000001/stream-0001/segment-000000000001");
@@ -90,6 +98,7 @@ fn damage_is_found_refused_and_repaired() {
 
 #[test]
 fn a_journal_in_use_or_none_at_all_is_refused_with_what_to_do() {
+    let _alone = alone();
     let data = tempfile::tempdir().expect("a folder");
     for task in ["verify", "repair", "dump"] {
         let none = run(&["journal", task], data.path());
