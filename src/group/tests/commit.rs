@@ -220,7 +220,7 @@ fn a_refused_commit_takes_the_group_that_it_made_with_it() {
     assert_eq!(room.commit(&with_generation(&client("g").with_version(9), 5), "t", 0, 1), 69);
     room.disk = Disk::Works;
     room.commit(&client("g"), "t", 0, 1);
-    room.groups.topic_deleted("t");
+    room.delete_topic("t");
     room.settle();
     room.disk = Disk::Fails(ErrorCode::COORDINATOR_NOT_AVAILABLE);
     room.commit(&client("g"), "t", 0, 2);
