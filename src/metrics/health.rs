@@ -17,10 +17,11 @@ impl Pulse {
         self.0.store(now_ms, Ordering::Relaxed);
     }
 
-    /// The turn is over; the next one is due at `deadline_ms`, if ever.
+    /// The turn is over; the next one is due at `deadline_ms`, if ever. One that is due already counts from the turn's begin.
     #[inline]
     pub fn sleeping(&self, deadline_ms: Option<u64>) {
-        self.0.store(deadline_ms.unwrap_or(u64::MAX), Ordering::Relaxed);
+        let turning_ms = self.0.load(Ordering::Relaxed);
+        self.0.store(deadline_ms.unwrap_or(u64::MAX).max(turning_ms), Ordering::Relaxed);
     }
 
     /// Whether no turn has lasted longer, and none is overdue by more, than [`LATE_MAX_MS`].
@@ -44,5 +45,13 @@ mod tests {
         assert!(pulse.is_alive(2_000_000 + LATE_MAX_MS) && !pulse.is_alive(2_000_001 + LATE_MAX_MS));
         pulse.sleeping(None);
         assert!(pulse.is_alive(u64::MAX));
+    }
+
+    #[test]
+    fn who_is_to_turn_again_at_once_is_alive_meanwhile() {
+        let pulse = Pulse::default();
+        pulse.turning(1_000_000);
+        pulse.sleeping(Some(0));
+        assert!(pulse.is_alive(1_000_000 + LATE_MAX_MS) && !pulse.is_alive(1_000_001 + LATE_MAX_MS));
     }
 }
