@@ -14,7 +14,7 @@ use crate::leadership::Endpoint;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::wire::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
-use crate::wire::{Array, Uuid, Wire, Writer};
+use crate::wire::{Array, Uuid, Version, Wire, Writer};
 
 /// What came of one key.
 type Found<'g> = Result<&'g Endpoint, ErrorCode>;
@@ -34,7 +34,7 @@ pub(super) fn handle(
         Ok(kind) => {
             let mut find = |key: &str| find(shard, context, kind, key, &mut wanted);
             if context.version.number >= 4 {
-                write_all(&request, reply, &mut find, context)
+                write_all(&request, reply, &mut find, context.version)
             } else {
                 write_one(find(&request.key), reply, context)
             }
@@ -128,17 +128,20 @@ fn write_all<'g>(
     request: &FindCoordinatorRequest<'_>,
     reply: &mut Writer<'_>,
     find: &mut dyn FnMut(&str) -> Found<'g>,
-    context: &RequestContext<'_>,
+    version: Version,
 ) {
     reply.i32(0);
     reply.count(request.coordinator_keys.len(), true);
     for key in &request.coordinator_keys {
+        if reply.is_full() {
+            break;
+        }
         match find(&key) {
             Ok(endpoint) => {
                 reply.string(&key, true);
                 reply.raw(&endpoint.coordinator.v4_row);
             }
-            Err(error) => Coordinator { key, error_code: error.0, ..ABSENT }.write(reply, context.version),
+            Err(error) => Coordinator { key, error_code: error.0, ..ABSENT }.write(reply, version),
         }
     }
     reply.uvarint(0);
@@ -169,3 +172,36 @@ const ABSENT: Coordinator<'static> = Coordinator {
     error_code: 0,
     error_message: Some(Cow::Borrowed("")),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leadership::EncodedCoordinator;
+    use crate::limits::RESPONSE_MAX_BYTES;
+    use crate::wire::ApiKey;
+
+    #[test]
+    fn a_reply_that_is_too_large_stops_growing() {
+        let row_bytes = 1 << 20;
+        let coordinator = EncodedCoordinator { v4_row: vec![0; row_bytes].into(), ..Default::default() };
+        let endpoint = Endpoint { host: "host".into(), port: 9092, coordinator };
+        let written = |keys: usize| {
+            let keys = vec![Cow::Borrowed(""); keys];
+            let request = FindCoordinatorRequest { coordinator_keys: Array::Items(&keys), ..Default::default() };
+            let mut bytes = Vec::new();
+            let mut reply = Writer::new(&mut bytes);
+            let _start = reply.begin_frame();
+            let mut asked = 0;
+            let mut find = |_: &str| {
+                asked += 1;
+                Ok(&endpoint)
+            };
+            write_all(&request, &mut reply, &mut find, ApiKey::FindCoordinator.version(6));
+            (reply.is_full(), asked)
+        };
+        let most = RESPONSE_MAX_BYTES / row_bytes - 1;
+        assert_eq!(written(most), (false, most));
+        assert_eq!(written(most + 1), (true, most + 1), "one past the limit");
+        assert_eq!(written(most + 10), (true, most + 1), "the rest is not looked up");
+    }
+}
