@@ -34,7 +34,7 @@ impl<'b> Writer<'b> {
 
     /// Takes note of a code that is written.
     #[inline]
-    pub(super) fn note_error(&mut self, code: i16) {
+    pub fn note_error(&mut self, code: i16) {
         if self.first_error == 0 {
             self.first_error = code;
         }

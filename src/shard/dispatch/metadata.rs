@@ -47,7 +47,7 @@ pub(super) fn handle(
         tells_operations: request.include_topic_authorized_operations,
         may_create: request.allow_auto_topic_creation && shard.settings.auto_create_topics,
     };
-    let mut rows = Rows { bytes: Vec::new(), len: 0, version: context.version, node_ids: view.node_ids() };
+    let mut rows = Rows::new(context.version, view.node_ids());
     let mut unknown = Vec::new();
     if is_all {
         view.all(&mut rows);
@@ -90,6 +90,8 @@ struct View<'a> {
 struct Rows {
     bytes: Vec<u8>,
     len: usize,
+    /// Of the rows; 0 if there is none.
+    first_error: i16,
     version: Version,
     /// By node index; a partition's replicas are a slice of these.
     node_ids: Vec<i32>,
@@ -178,6 +180,8 @@ impl View<'_> {
             ..Default::default()
         };
         response.write(reply, version);
+        // Rows that are there already are copied, not looked at.
+        reply.note_error(rows.first_error);
     }
 
     fn brokers(&self) -> Array<'_, MetadataResponseBroker<'_>> {
@@ -196,6 +200,10 @@ impl View<'_> {
 }
 
 impl Rows {
+    fn new(version: Version, node_ids: Vec<i32>) -> Rows {
+        Rows { bytes: Vec::new(), len: 0, first_error: 0, version, node_ids }
+    }
+
     fn topic(&mut self, topic: &Topic, topic_authorized_operations: i32) {
         let node_ids = &self.node_ids;
         let partition = |(index, partition): (usize, &Partition), rows: &mut array::Rows<'_, '_>| {
@@ -230,5 +238,8 @@ impl Rows {
         let row = MetadataResponseTopic { error_code: error.0, name, topic_id, is_internal, ..Default::default() };
         row.write(&mut Writer::new(&mut self.bytes), self.version);
         self.len += 1;
+        if self.first_error == 0 {
+            self.first_error = error.0;
+        }
     }
 }
