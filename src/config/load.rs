@@ -69,7 +69,11 @@ fn load_text(arguments: &ServeArguments, file: Option<(&Path, &[u8])>) -> Result
     if problems.is_empty()
         && let Err(error) = ports::PortTable::of(&settings)
     {
-        problems.push(Problem { origin: values.origin("rallypoint.core.port.stride"), message: error.to_string() });
+        let property = match error {
+            ports::PortError::Metrics { .. } => "rallypoint.metrics.listen",
+            _ => "rallypoint.core.port.stride",
+        };
+        problems.push(Problem { origin: values.origin(property), message: error.to_string() });
     }
     warn_of_values(&values, &mut notices);
     if !problems.is_empty() {

@@ -3,11 +3,11 @@
 //! With one core there is only the listener's own port. With more, all cores accept on it (it is where clients begin), and
 //! core `i` also has the port `listener port + S * (i + 1)`, which is what clients are told. The stride `S` is the same on
 //! all listeners, so that one rule of a port map or firewall fits them all; it is the smallest that leaves all ports
-//! distinct. Advertised ports take the same offsets.
+//! distinct, that of the metrics too. Advertised ports take the same offsets.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::endpoint::host_and_port;
 use super::{Listener, Settings};
@@ -37,6 +37,14 @@ pub enum PortError {
         /// The other.
         second: String,
     },
+    /// Whatever the stride.
+    #[error("rallypoint.metrics.listen: port {port} is that of listener {listener}")]
+    Metrics {
+        /// The port that two would have.
+        port: u16,
+        /// The listener's name.
+        listener: String,
+    },
     /// `rallypoint.core.port.stride` leads past the last port there is.
     #[error("rallypoint.core.port.stride {stride}: the last core's port on {listener} would be {port}, above 65535")]
     TooHigh {
@@ -60,14 +68,18 @@ pub enum PortError {
 impl PortTable {
     /// The table of these settings.
     pub fn of(settings: &Settings) -> Result<PortTable, PortError> {
-        let Settings { node_id, cores, core_port_stride, ref listeners, .. } = *settings;
+        let Settings { node_id, cores, core_port_stride, ref listeners, ref metrics, .. } = *settings;
+        let metrics = metrics.as_ref();
+        if let Some(listener) = listeners.iter().find(|listener| meets(metrics, listener, listener.bind_port)) {
+            return Err(PortError::Metrics { port: listener.bind_port, listener: listener.name.clone() });
+        }
         let stride = match (cores, core_port_stride) {
             (..=1, _) => None,
             (_, Some(stride)) => {
-                try_stride(listeners, cores, stride)?;
+                try_stride(listeners, metrics, cores, stride)?;
                 Some(stride)
             }
-            (_, None) => Some(smallest_stride(listeners, cores)?),
+            (_, None) => Some(smallest_stride(listeners, metrics, cores)?),
         };
         Ok(PortTable { node_id, cores, stride, listeners: listeners.clone() })
     }
@@ -103,9 +115,21 @@ pub(super) fn may_share(one: &str, other: &str) -> bool {
     four_and_six(one, other) || four_and_six(other, one)
 }
 
-fn smallest_stride(listeners: &[Listener], cores: usize) -> Result<u16, PortError> {
+/// Where metrics are served, if they are.
+type Metrics<'a> = Option<&'a (String, u16)>;
+
+/// Whether the metrics could not be served while a listener has this port. Of two addresses of the machine each has its ports.
+fn meets(metrics: Metrics<'_>, listener: &Listener, port: u16) -> bool {
+    let address = |host: &str| host.parse::<IpAddr>().ok().filter(|address| !address.is_unspecified());
+    metrics.is_some_and(|(host, taken)| {
+        let are_two = address(host).zip(address(&listener.bind_host)).is_some_and(|(one, other)| one != other);
+        port == *taken && !are_two && !may_share(host, &listener.bind_host)
+    })
+}
+
+fn smallest_stride(listeners: &[Listener], metrics: Metrics<'_>, cores: usize) -> Result<u16, PortError> {
     for stride in 1..=u16::MAX {
-        match try_stride(listeners, cores, stride) {
+        match try_stride(listeners, metrics, cores, stride) {
             Ok(()) => return Ok(stride),
             Err(PortError::TooHigh { .. }) => break,
             Err(_) => continue,
@@ -114,7 +138,7 @@ fn smallest_stride(listeners: &[Listener], cores: usize) -> Result<u16, PortErro
     Err(PortError::NoStride { cores })
 }
 
-fn try_stride(listeners: &[Listener], cores: usize, stride: u16) -> Result<(), PortError> {
+fn try_stride(listeners: &[Listener], metrics: Metrics<'_>, cores: usize, stride: u16) -> Result<(), PortError> {
     for Listener { name, bind_port, advertised_port, .. } in listeners {
         let port = u64::from(*bind_port.max(advertised_port)) + u64::from(stride) * cores as u64;
         if port > u64::from(u16::MAX) {
@@ -130,12 +154,12 @@ fn try_stride(listeners: &[Listener], cores: usize, stride: u16) -> Result<(), P
         for place in 0..=cores {
             let offset = stride * place as u16;
             let who = Who { listener, place };
-            bound.take(
-                listener.bind_port + offset,
-                who,
-                |one, other| may_share(&one.bind_host, &other.bind_host),
-                stride,
-            )?;
+            let port = listener.bind_port + offset;
+            if meets(metrics, listener, port) {
+                let (first, second) = (who.to_string(), "the metrics".to_owned());
+                return Err(PortError::Collision { stride, port, first, second });
+            }
+            bound.take(port, who, |one, other| may_share(&one.bind_host, &other.bind_host), stride)?;
             if !repeats {
                 let elsewhere = |one: &Listener, other: &Listener| one.advertised_host != other.advertised_host;
                 advertised.take(listener.advertised_port + offset, who, elsewhere, stride)?;

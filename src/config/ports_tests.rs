@@ -50,6 +50,31 @@ fn the_stride_steps_over_other_listeners() {
 }
 
 #[test]
+fn the_stride_steps_over_the_port_of_the_metrics() {
+    let with = |host: &str, port: u16, cores: usize, core_port_stride: Option<u16>| {
+        let metrics = Some((host.to_owned(), port));
+        let listeners = vec![plain("PLAINTEXT", 9092)];
+        PortTable::of(&Settings { cores, core_port_stride, listeners, metrics, ..Settings::default() })
+            .map(|table| table.stride())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(with("127.0.0.1", 9094, 2, None), Ok(Some(3)));
+    assert_eq!(with("0.0.0.0", 9094, 2, None), Ok(Some(3)));
+    assert_eq!(with("127.0.0.1", 9095, 2, None), Ok(Some(1)));
+    for other in ["::1", "127.0.0.2"] {
+        assert_eq!(with(other, 9093, 2, None), Ok(Some(1)), "another address");
+    }
+    assert_eq!(
+        with("127.0.0.1", 9094, 2, Some(1)),
+        Err("rallypoint.core.port.stride 1 gives port 9094 to both core 1 on PLAINTEXT and the metrics".into())
+    );
+    for cores in [1, 2] {
+        let message = "rallypoint.metrics.listen: port 9092 is that of listener PLAINTEXT";
+        assert_eq!(with("0.0.0.0", 9092, cores, None), Err(message.into()));
+    }
+}
+
+#[test]
 fn ports_end_at_65535() {
     assert!(table(&[plain("PLAINTEXT", 65_533)], 2, None).is_ok());
     assert_eq!(table(&[plain("PLAINTEXT", 65_534)], 2, None), Err(PortError::NoStride { cores: 2 }));
@@ -115,7 +140,7 @@ proptest! {
         prop_assume!(distinct.len() == listeners.len() && told.len() == listeners.len());
         let Ok(table) = table(&listeners, cores, None) else {
             for stride in 1..2000 {
-                prop_assert!(try_stride(&listeners, cores, stride).is_err());
+                prop_assert!(try_stride(&listeners, None, cores, stride).is_err());
             }
             return Ok(());
         };
@@ -135,7 +160,7 @@ proptest! {
             }
         }
         for smaller in 1..stride {
-            prop_assert!(try_stride(&listeners, cores, smaller).is_err(), "stride {} would do", smaller);
+            prop_assert!(try_stride(&listeners, None, cores, smaller).is_err(), "stride {} would do", smaller);
         }
     }
 }
