@@ -106,12 +106,13 @@ impl State {
 
     fn lead(&self, topic: &TopicRecord) -> Topic {
         let nodes = self.nodes.max(1);
-        let first = match InternalTopicKind::of_topic_name(&topic.name) {
-            Some(_) => NodeIndex(0),
-            None => first_leader_of(topic.id, nodes),
+        // The records of groups lie where the rule says: it alone counts for the topics that they belong to.
+        let (first, assigned_leaders) = match InternalTopicKind::of_topic_name(&topic.name) {
+            Some(_) => (NodeIndex(0), &[][..]),
+            None => (first_leader_of(topic.id, nodes), &topic.assigned_leaders[..]),
         };
         let leader = |partition: u32| {
-            let assigned = topic.assigned_leaders.get(partition as usize);
+            let assigned = assigned_leaders.get(partition as usize);
             let assigned = assigned.and_then(|&node_id| self.node_index(node_id));
             assigned.unwrap_or_else(|| leader_of(partition as i32, first, nodes))
         };
@@ -182,6 +183,18 @@ mod tests {
         let fewer = state.nodes_record(2).expect("another number");
         state.apply(&fewer);
         assert!(leaders(&state, "t").iter().all(|&(leader, epoch)| leader < 2 && epoch == 1));
+    }
+
+    /// The journal's streams go by the rule, so an internal topic's leaders must.
+    #[test]
+    fn internal_topics_are_led_by_the_rule_whatever_was_assigned() {
+        let mut state = state(2);
+        let assigned_leaders = vec![2, 2, 1];
+        state.apply(&Record::Topic(TopicRecord { assigned_leaders, ..topic("__consumer_offsets", 1, 3) }));
+        assert_eq!(leaders(&state, "__consumer_offsets"), [(0, 0), (1, 0), (0, 0)]);
+        let more = state.nodes_record(3).expect("another number");
+        state.apply(&more);
+        assert_eq!(leaders(&state, "__consumer_offsets"), [(0, 1), (1, 1), (2, 1)]);
     }
 
     #[test]
