@@ -47,15 +47,18 @@ pub(super) fn deleted(reference: TopicReference, id: TopicId, error_code: ErrorC
     DeletedTopic { name, id, error_code, error_message }
 }
 
-/// What a reply becomes when the change that it tells of is not durable.
-pub(super) fn failed((tag, reply): (Tag, Reply)) -> (Tag, Reply) {
+/// What clients read when there was no room for their change.
+pub(super) const FULL: &str = "the disk of the control log is full; make room on it and try again";
+
+/// What a reply becomes when the change that it tells of is not durable. That a topic is there, or is not, may rest on it too.
+pub(super) fn failed(why: &str, (tag, reply): (Tag, Reply)) -> (Tag, Reply) {
     let reply = match reply {
         Reply::CreatedTopics(topics) => {
             let fail = |topic: CreatedTopic| match topic.error_code {
-                ErrorCode::NONE => CreatedTopic {
+                ErrorCode::NONE | ErrorCode::TOPIC_ALREADY_EXISTS => CreatedTopic {
                     id: TopicId::ZERO,
                     error_code: ErrorCode::KAFKA_STORAGE_ERROR,
-                    error_message: Some(FAILED.into()),
+                    error_message: Some(why.into()),
                     num_partitions: -1,
                     replication_factor: -1,
                     configs: Default::default(),
@@ -67,9 +70,9 @@ pub(super) fn failed((tag, reply): (Tag, Reply)) -> (Tag, Reply) {
         }
         Reply::DeletedTopics(topics) => {
             let fail = |topic: DeletedTopic| match topic.error_code {
-                ErrorCode::NONE => DeletedTopic {
+                ErrorCode::NONE | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID => DeletedTopic {
                     error_code: ErrorCode::KAFKA_STORAGE_ERROR,
-                    error_message: Some(FAILED.into()),
+                    error_message: Some(why.into()),
                     ..topic
                 },
                 _ => topic,

@@ -2,10 +2,13 @@
 //! [`Outputs::append`] says, syncs it, and comes back with [`Control::synced`].
 //!
 //! One write is under way at a time. What comes meanwhile is collected and goes with the next one, so a storm of creations
-//! costs few syncs. A reply leaves when everything that it rests on is durable and published. A write that failed is never
-//! tried again: from then on changes are refused, while all that has been published goes on being served.
+//! costs few syncs. A reply leaves when everything that it rests on is durable and published. If the disk is full, what was not
+//! written is taken back and refused, and what comes next is written in its place. After any other failure it is not known what
+//! the log says: from then on changes are refused, while all that has been published goes on being served.
 
-use super::answer::{FAILED, created, deleted, failed, refused};
+use std::io::ErrorKind;
+
+use super::answer::{FAILED, FULL, created, deleted, failed, refused};
 use super::create::{self, Defaults, Refusal};
 use super::log::{self, FILE_HEADER, Replay};
 use super::record::Record;
@@ -17,6 +20,7 @@ use super::view::{self, NodeEndpoints, Snapshots, Views};
 use crate::config::Settings;
 use crate::errors::ErrorCode;
 use crate::ids::TopicId;
+use crate::journal::store::WriteFailure;
 
 /// Where random ids come from: 16 random bytes at each call.
 pub type RandomIds = Box<dyn FnMut() -> [u8; 16] + Send>;
@@ -35,6 +39,8 @@ pub struct Control {
     collecting: Batch,
     writing: Option<Writing>,
     has_failed: bool,
+    /// Writes in a row that found the disk full.
+    full: u64,
     /// Topics that nobody waits for and that could not be created.
     refusals: u64,
 }
@@ -43,6 +49,8 @@ pub struct Control {
 #[derive(Default)]
 struct Batch {
     records: Vec<u8>,
+    /// What takes them back, in their order.
+    reverse: Vec<Record>,
     replies: Vec<(Tag, Reply)>,
 }
 
@@ -50,6 +58,7 @@ struct Batch {
 struct Writing {
     token: u64,
     end: u64,
+    reverse: Vec<Record>,
     replies: Vec<(Tag, Reply)>,
     snapshots: Snapshots,
 }
@@ -104,22 +113,19 @@ impl Control {
         endpoints: Vec<NodeEndpoints>,
         mut random_ids: RandomIds,
     ) -> Result<(Control, Vec<u8>), Mismatch> {
+        check_owner(replay, settings)?;
         let mut state = State::new(settings.records_per_partition);
         let mut records = Vec::new();
         if replay.records.is_empty() {
             let record = Record::Cluster { id: new_id(&mut random_ids).0, first_node_id: settings.node_id };
-            apply(&mut state, &mut records, record);
+            record.encode(&mut records);
+            state.apply(&record);
         }
         replay.records.iter().for_each(|record| state.apply(record));
-        if state.cluster_id() == [0; 16] {
-            return Err(Mismatch::Incomplete);
-        }
-        if state.first_node_id() != settings.node_id {
-            return Err(Mismatch::NodeId { recorded: state.first_node_id(), configured: settings.node_id });
-        }
         let nodes = u16::try_from(endpoints.len()).expect("fewer than 65536 cores");
         if let Some(record) = state.nodes_record(nodes) {
-            apply(&mut state, &mut records, record);
+            record.encode(&mut records);
+            state.apply(&record);
         }
         let mut control = Control {
             table_ids: [None; 3],
@@ -130,9 +136,10 @@ impl Control {
             log_end: replay.end,
             next_token: 0,
             table_epoch: 1,
-            collecting: Batch { records, replies: Vec::new() },
+            collecting: Batch { records, ..Batch::default() },
             writing: None,
             has_failed: false,
+            full: 0,
             refusals: 0,
         };
         for topic in &settings.topics {
@@ -140,6 +147,7 @@ impl Control {
         }
         control.table_ids = view::internal_ids(&control.state);
         let first_frame = control.take_frame();
+        control.collecting = Batch::default();
         control.log_end += first_frame.len() as u64;
         Ok((control, first_frame))
     }
@@ -194,25 +202,44 @@ impl Control {
     }
 
     /// The write of that token has ended.
-    pub fn synced(&mut self, token: u64, result: std::io::Result<()>) -> Outputs {
+    pub fn synced(&mut self, token: u64, result: Result<(), WriteFailure>) -> Outputs {
         let writing = self.writing.take().expect("a write was under way");
         assert_eq!(writing.token, token, "the write that was under way");
         let mut outputs = Outputs::default();
         match result {
             Ok(()) => {
                 self.log_end = writing.end;
+                if std::mem::take(&mut self.full) > 0 {
+                    tracing::info!("the control log is written again");
+                }
                 outputs.snapshots = Some(writing.snapshots);
                 outputs.replies = writing.replies;
+            }
+            Err(WriteFailure::Write(error)) if is_full(&error) => {
+                self.full += 1;
+                // Clients ask again and again.
+                if self.full.is_power_of_two() {
+                    let times = self.full;
+                    tracing::warn!(%error, times, "the control log cannot grow: topics cannot be changed until there is space");
+                }
+                outputs.replies = self.take_back(writing, FULL);
             }
             Err(error) => {
                 tracing::error!(%error, "the control log cannot be written: topics cannot be changed until a restart");
                 self.has_failed = true;
-                let waiting = std::mem::take(&mut self.collecting);
-                outputs.replies.extend(writing.replies.into_iter().chain(waiting.replies).map(failed));
+                outputs.replies = self.take_back(writing, FAILED);
             }
         }
         self.go_on(&mut outputs);
         outputs
+    }
+
+    /// Makes the state again what the log says, without what was to be written and what came meanwhile; their replies.
+    fn take_back(&mut self, writing: Writing, why: &'static str) -> Vec<(Tag, Reply)> {
+        let waiting = std::mem::take(&mut self.collecting);
+        writing.reverse.iter().chain(&waiting.reverse).rev().for_each(|record| self.state.apply(record));
+        self.table_ids = view::internal_ids(&self.state);
+        writing.replies.into_iter().chain(waiting.replies).map(|reply| failed(why, reply)).collect()
     }
 
     /// Starts the next write if there is something to write, and lets replies go that rest on no write.
@@ -222,9 +249,7 @@ impl Control {
         }
         if self.collecting.records.is_empty() {
             let replies = std::mem::take(&mut self.collecting.replies);
-            outputs
-                .replies
-                .extend(replies.into_iter().map(|reply| if self.has_failed { failed(reply) } else { reply }));
+            outputs.replies.extend(replies);
             return;
         }
         let bytes = self.take_frame();
@@ -239,6 +264,7 @@ impl Control {
         self.writing = Some(Writing {
             token,
             end: self.log_end + bytes.len() as u64,
+            reverse: std::mem::take(&mut self.collecting.reverse),
             replies: std::mem::take(&mut self.collecting.replies),
             snapshots: Snapshots { catalogue: self.state.catalogue().clone(), table },
         });
@@ -260,7 +286,9 @@ impl Control {
         }
         let mut topic = self.defaults.auto_topic(name);
         topic.num_partitions = partitions.unwrap_or(topic.num_partitions);
-        self.create_unasked(&topic);
+        if let Err(Refusal { error_code, message }) = self.create(&topic) {
+            tracing::warn!(name, error = ?error_code, message, "a declared topic cannot be created");
+        }
     }
 
     /// Creates a topic that no CreateTopics asked for; one that exists is as good.
@@ -282,7 +310,7 @@ impl Control {
         let id = new_id(&mut self.random_ids);
         let record = create::validate(topic, id, &self.state, &self.defaults)?;
         let created = created(&record);
-        apply(&mut self.state, &mut self.collecting.records, Record::Topic(record));
+        self.apply(Record::Topic(record));
         Ok(created)
     }
 
@@ -317,7 +345,7 @@ impl Control {
     fn delete_topics(&mut self, request: DeleteTopics) -> Vec<DeletedTopic> {
         let refusal = match () {
             () if request.timeout_ms <= 0 => Some(ErrorCode::REQUEST_TIMED_OUT),
-            // What is in memory may be ahead of the log.
+            // The log may say more or less than what is in memory.
             () if self.has_failed => Some(ErrorCode::KAFKA_STORAGE_ERROR),
             () => None,
         };
@@ -340,17 +368,40 @@ impl Control {
             // Kafka deletes them and their groups. Here groups live where the offsets topic's leaders are.
             ErrorCode::INVALID_REQUEST
         } else {
-            let record = Record::TopicDeleted { id: topic.id };
-            apply(&mut self.state, &mut self.collecting.records, record);
+            self.apply(Record::TopicDeleted { id: topic.id });
             ErrorCode::NONE
         };
         DeletedTopic { name: Some(topic.name.to_string()), ..deleted(reference, topic.id, error_code) }
     }
+
+    fn apply(&mut self, record: Record) {
+        record.encode(&mut self.collecting.records);
+        self.collecting.reverse.push(self.state.reverse_of(&record));
+        self.state.apply(&record);
+    }
 }
 
-fn apply(state: &mut State, records: &mut Vec<u8>, record: Record) {
-    record.encode(records);
-    state.apply(&record);
+/// Whether a log is this node's; an empty one is anybody's.
+///
+/// # Errors
+/// [`Mismatch`].
+pub fn check_owner(replay: &Replay, settings: &Settings) -> Result<(), Mismatch> {
+    let owner = |record: &Record| match record {
+        Record::Cluster { first_node_id, .. } => Some(*first_node_id),
+        _ => None,
+    };
+    match replay.records.iter().rev().find_map(owner) {
+        None if !replay.records.is_empty() => Err(Mismatch::Incomplete),
+        Some(recorded) if recorded != settings.node_id => {
+            Err(Mismatch::NodeId { recorded, configured: settings.node_id })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What of a failed write may be tried again.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Kafka's tools take an argument that begins with a dash for an option, so its ids never do; nor do ours.

@@ -87,6 +87,18 @@ impl State {
         }
     }
 
+    /// What takes a change of the topics back that is about to be applied.
+    ///
+    /// # Panics
+    /// On the deletion of a topic that is not there, and on what concerns no topic: that is only said at a start.
+    pub fn reverse_of(&self, change: &Record) -> Record {
+        match change {
+            Record::Topic(topic) => Record::TopicDeleted { id: topic.id },
+            Record::TopicDeleted { id } => Record::Topic(self.topics[id].clone()),
+            Record::Cluster { .. } | Record::Nodes { .. } => unreachable!("no topic in {change:?}"),
+        }
+    }
+
     /// What to record when there are `count` nodes now; nothing if that is not new.
     pub fn nodes_record(&self, count: u16) -> Option<Record> {
         let generation = self.generation + (self.nodes != 0) as u32;

@@ -137,7 +137,7 @@ impl ControlPort {
     /// The owner's write has ended.
     pub(super) fn written(&mut self, token: u64, result: Result<(), WriteFailure>) {
         let owner = self.owner.as_mut().expect("only the owner of control writes its log");
-        let outputs = owner.control.synced(token, result.map_err(std::io::Error::other));
+        let outputs = owner.control.synced(token, result);
         self.carry_out(outputs);
     }
 

@@ -249,6 +249,10 @@ fn a_new_table_only_when_an_internal_topic_comes() {
     assert_eq!(world.table_epoch(), 2);
 }
 
+fn full() -> WriteFailure {
+    WriteFailure::Write(std::io::Error::from_raw_os_error(28))
+}
+
 #[test]
 fn a_failed_write_takes_back_what_waited_and_refuses_what_comes() {
     let mut world = World::new(&Settings::default());
@@ -257,7 +261,7 @@ fn a_failed_write_takes_back_what_waited_and_refuses_what_comes() {
     world.handle(create(&["waiting"]));
     world.handle(delete(vec![TopicReference::Name("before".into())]));
     let token = append.expect("a write").token;
-    let outputs = world.control.synced(token, Err(std::io::Error::from_raw_os_error(28)));
+    let outputs = world.control.synced(token, Err(WriteFailure::Sync(std::io::Error::from_raw_os_error(28))));
     let (replies, append) = world.take(outputs);
     assert_eq!(append, None, "a failed write is not tried again");
     assert_eq!(replies.iter().map(|(_, reply)| codes(reply)).collect::<Vec<_>>(), [vec![56, 17], vec![56], vec![56]]);
@@ -267,6 +271,36 @@ fn a_failed_write_takes_back_what_waited_and_refuses_what_comes() {
     let kind = InternalTopicKind::Offsets;
     assert_eq!(world.ask(Request::CreateInternal(kind)), Reply::CreatedInternal(kind));
     assert_eq!(world.names(), ["before"]);
+}
+
+#[test]
+fn a_full_disk_changes_nothing_and_is_tried_again() {
+    let mut world = World::new(&Settings::default());
+    world.ask(create(&["before"]));
+    let before = world.log.len();
+    for _ in 0..2 {
+        let (_, append) = world.handle(create(&["lost", "bad name"]));
+        let names = ["lost", "before", "before"].map(|name| TopicReference::Name(name.into()));
+        world.handle(create(&["lost"]));
+        world.handle(delete(names.into()));
+        world.handle(Request::CreateInternal(InternalTopicKind::Offsets));
+        let append = append.expect("a write");
+        assert_eq!(append.offset, before as u64);
+        let outputs = world.control.synced(append.token, Err(full()));
+        let (replies, append) = world.take(outputs);
+        assert_eq!((replies.len(), append), (4, None));
+        let answers = replies.iter().take(3).map(|(_, reply)| codes(reply)).collect::<Vec<_>>();
+        assert_eq!(answers, [vec![56, 17], vec![56], vec![56, 56, 56]]);
+        assert_eq!((world.names(), world.log.len()), (vec!["before".to_owned()], before));
+    }
+    assert_eq!(codes(&world.ask(delete(vec![TopicReference::Name("lost".into())]))), [3]);
+    world.ask(Request::CreateInternal(InternalTopicKind::Offsets));
+    assert!(world.leaders(InternalTopicKind::Offsets).is_some());
+    assert_eq!(codes(&world.ask(create(&["lost"]))), [0]);
+    assert_eq!(codes(&world.ask(delete(vec![TopicReference::Name("before".into())]))), [0]);
+    assert_eq!(world.names(), ["__consumer_offsets", "lost"]);
+    let again = World::start(&world.log, &Settings::default(), 2);
+    assert_eq!(again.names(), world.names());
 }
 
 #[test]
