@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::log::{self, Damage, FILE_HEADER, Replay};
-use super::machine::{Control, Mismatch, RandomIds};
+use super::machine::{Control, Mismatch, RandomIds, check_owner};
 use super::view::NodeEndpoints;
 use crate::config::Settings;
 use crate::journal::files::create_durably;
@@ -18,6 +18,8 @@ use crate::journal::files::create_durably;
 const LOG_NAME: &str = "control.log";
 const NEW_LOG_NAME: &str = "control.log.new";
 const LOCK_NAME: &str = ".lock";
+/// Is there once the journal was begun.
+const JOURNAL_MANIFEST: &str = "journal/MANIFEST";
 
 /// Why a data directory cannot be used. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +32,23 @@ pub enum OpenError {
     },
     /// The log is not what it was when it was written.
     #[error(
-        "{}: {damage}; restore the file from a backup, or move it away to begin a new cluster (its topics, their ids and \
-         the cluster id are lost then)", .path.display()
+        "{}: {damage}; restore the file from a backup, or move the whole directory away to begin a new cluster (topics, their \
+         ids, the cluster id and what groups have committed are lost then)", .path.display()
     )]
     Damaged {
         /// The log.
         path: PathBuf,
         /// What and where.
         damage: Damage,
+    },
+    /// Only it says where the journal's groups belong.
+    #[error(
+        "{} is missing or has nothing in it, but there is a journal beside it; restore the file from a backup, or move the \
+         whole directory away to begin a new cluster (what groups have committed is lost then)", .path.display()
+    )]
+    LoneJournal {
+        /// The log.
+        path: PathBuf,
     },
     /// The log is another server's.
     #[error("{}: {mismatch}; set node.id as it was, or give this server another --data-dir", .path.display())]
@@ -85,6 +96,7 @@ pub fn open(
     create_durably(directory).map_err(at(directory))?;
     let lock = lock(directory)?;
     let path = directory.join(LOG_NAME);
+    check_log(settings)?;
     if path.exists() {
         // A run that was killed may have renamed it and not synced that: what is appended would go with it.
         sync(directory)?;
@@ -104,6 +116,34 @@ pub fn open(
     Ok((control, ControlFile { log: file, _lock: lock }))
 }
 
+/// Whether [`open`] would succeed, as far as that can be said without changing anything.
+///
+/// # Errors
+/// As [`open`].
+pub fn examine(settings: &Settings) -> Result<(), OpenError> {
+    let directory = &settings.data_dir;
+    let _lock = directory.join(LOCK_NAME).exists().then(|| lock(directory)).transpose()?;
+    check_log(settings)
+}
+
+/// Whether the log reads well and is this server's.
+fn check_log(settings: &Settings) -> Result<(), OpenError> {
+    let path = settings.data_dir.join(LOG_NAME);
+    let bytes = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => FILE_HEADER.to_vec(),
+        read => read.map_err(at(&path))?,
+    };
+    let replay = replay(&path, &bytes)?;
+    if replay.records.is_empty() && settings.data_dir.join(JOURNAL_MANIFEST).exists() {
+        return Err(OpenError::LoneJournal { path });
+    }
+    check_owner(&replay, settings).map_err(|mismatch| OpenError::Mismatch { path, mismatch })
+}
+
+fn replay(path: &Path, bytes: &[u8]) -> Result<Replay, OpenError> {
+    log::replay(bytes).map_err(|damage| OpenError::Damaged { path: path.into(), damage })
+}
+
 fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK_NAME);
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
@@ -119,7 +159,7 @@ fn read(path: &Path) -> Result<(File, Replay), OpenError> {
     let mut file = open_log(path)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(at(path))?;
-    let replay = log::replay(&bytes).map_err(|damage| OpenError::Damaged { path: path.into(), damage })?;
+    let replay = replay(path, &bytes)?;
     let torn_bytes = bytes.len() as u64 - replay.end;
     if torn_bytes > 0 {
         let (path_shown, end) = (path.display(), replay.end);
@@ -276,7 +316,33 @@ mod tests {
         let error = start(&settings).map(drop).expect_err("damage").to_string();
         assert!(error.contains("control.log: bad frame at byte 12"), "{error}");
         assert!(error.contains("restore the file from a backup"), "{error}");
+        assert!(error.contains("move the whole directory away"), "{error}");
         assert_eq!(fs::read(&path).expect("the log"), damaged, "the evidence stays");
+    }
+
+    #[test]
+    fn a_journal_without_its_control_log_is_refused_and_left_as_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = settings(directory.path(), 1);
+        drop(start(&settings).expect("a new directory"));
+        fs::create_dir(directory.path().join("journal")).expect("a folder");
+        drop(start(&settings).expect("the journal was not begun"));
+        fs::write(directory.path().join("journal/MANIFEST"), "any").expect("write");
+        drop(start(&settings).expect("both are there"));
+
+        let path = directory.path().join(LOG_NAME);
+        fs::remove_file(&path).expect("removed");
+        for _ in 0..2 {
+            let error = start(&settings).map(drop).expect_err("half of it").to_string();
+            assert!(
+                error.contains("control.log is missing") && error.contains("move the whole directory away"),
+                "{error}"
+            );
+            assert!(!path.exists(), "nothing was begun");
+        }
+        fs::write(&path, FILE_HEADER).expect("write");
+        let error = start(&settings).map(drop).expect_err("an empty log").to_string();
+        assert!(error.contains("move the whole directory away"), "{error}");
     }
 
     #[test]

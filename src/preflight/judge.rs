@@ -6,6 +6,7 @@ use std::path::Path;
 use super::{FILES_RESERVED, Finding, Severity};
 use crate::config::host_and_port;
 use crate::config::ports::PortError;
+use crate::control::file::OpenError;
 
 /// Multishot receive, deferred task work and provided buffer rings are all there and sound.
 const KERNEL_MIN: (u32, u32) = (6, 1);
@@ -152,6 +153,11 @@ pub(super) fn data_dir(dir: &Path, is_there: bool, probe: io::Result<()>) -> Fin
             failure("data directory", format!("{dir} cannot be written: {error}"), remedy.to_owned())
         }
     }
+}
+
+/// What a start would say; its error has the remedy in it.
+pub(super) fn data_dir_is_refused(error: &OpenError) -> Finding {
+    failure("data directory", error.to_string(), String::new())
 }
 
 fn fine(subject: &'static str, found: String) -> Finding {

@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Settings;
 use crate::config::ports::PortTable;
+use crate::control::file;
 use crate::ring::{Ring, RingSettings, Waker};
 
 /// Files that no connection may have: the journal, listeners and rings need some at any time.
@@ -93,14 +94,17 @@ impl fmt::Display for Report {
     }
 }
 
-/// Looks at everything that a server with these settings needs. Binds its ports for a moment; changes nothing else.
+/// Looks at everything that a server with these settings needs. Binds its ports and locks its data directory for a moment;
+/// changes nothing else.
 pub fn examine(settings: &Settings) -> Report {
     let mut report = examine_for_start(settings);
+    report.findings.extend(file::examine(settings).err().map(|error| judge::data_dir_is_refused(&error)));
     report.findings.extend(ports(settings));
     report
 }
 
-/// As [`examine`], but for the ports: a start binds them itself, and waits for those of a server that has just ended.
+/// As [`examine`], but for what a start does itself: it opens the data directory and binds the ports, and waits for those of a
+/// server that has just ended.
 pub fn examine_for_start(settings: &Settings) -> Report {
     let mut report = examine_machine(settings.cores, settings.max_connections);
     report.findings.push(data_dir(&settings.data_dir));
@@ -165,13 +169,22 @@ fn ports(settings: &Settings) -> Vec<Finding> {
         Err(error) => return vec![judge::no_ports(&error)],
     };
     let mut findings = Vec::new();
+    // A port is not free for two: what is bound stays so until all are.
+    let mut held = Vec::new();
+    let mut hold = |host: &str, port: u16| match try_port(host, port) {
+        Ok(socket) => {
+            held.push(socket);
+            None
+        }
+        Err(error) => Some((port, error)),
+    };
     for (index, listener) in settings.listeners.iter().enumerate() {
         let ports = bound(settings, &table, index);
-        let problem = ports.iter().find_map(|&port| Some((port, try_port(&listener.bind_host, port).err()?)));
+        let problem = ports.iter().find_map(|&port| hold(&listener.bind_host, port));
         findings.push(judge::ports(&listener.name, &listener.bind_host, &ports, problem.as_ref()));
     }
     if let Some((host, port)) = &settings.metrics {
-        let problem = try_port(host, *port).err().map(|error| (*port, error));
+        let problem = hold(host, *port);
         findings.push(judge::ports("metrics", host, &[*port], problem.as_ref()));
     }
     findings
@@ -183,17 +196,11 @@ fn bound(settings: &Settings, table: &PortTable, listener: usize) -> Vec<u16> {
     std::iter::once(settings.listeners[listener].bind_port).chain(own).collect()
 }
 
-/// Binds and lets go. The standard library sets SO_REUSEADDR, as the server does: what is left of closed connections does
-/// not count, another listener does.
-fn try_port(host: &str, port: u16) -> io::Result<()> {
-    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in (host, port).to_socket_addrs()? {
-        match TcpListener::bind(address) {
-            Ok(_) => return Ok(()),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+/// Binds the one address that the server would bind: the first of a name. The standard library sets SO_REUSEADDR, as the server does: what is left
+/// of closed connections does not count, another listener does.
+fn try_port(host: &str, port: u16) -> io::Result<TcpListener> {
+    let first = (host, port).to_socket_addrs()?.next().ok_or(ErrorKind::AddrNotAvailable)?;
+    TcpListener::bind(first)
 }
 
 /// A directory that is there must take a file; one that is not must have a parent that would take it.
@@ -226,6 +233,19 @@ mod tests {
         assert!(found[0].found.contains(&format!("127.0.0.1:{port}")), "{found:?}");
         drop(taken);
         assert_eq!(ports(&on_port(port))[0].severity, Severity::Fine);
+    }
+
+    #[test]
+    fn a_port_that_the_server_would_bind_twice_is_a_failure() {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("bound").port();
+        drop(free);
+        let worst = |settings: &Settings| ports(settings).iter().map(|finding| finding.severity).max();
+        let metrics = Some(("127.0.0.1".to_owned(), port));
+        assert_eq!(worst(&Settings { metrics, ..on_port(port) }), Some(Severity::Failure));
+        let mut twice = on_port(port);
+        twice.listeners.push(Listener { bind_host: "0.0.0.0".into(), ..twice.listeners[0].clone() });
+        assert_eq!(worst(&twice), Some(Severity::Failure));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Foundation;
 use super::progress::Bar;
+use super::{Foundation, ServeError};
 use crate::config::Settings;
 use crate::ids::NodeIndex;
 use crate::journal::block::BLOCK_BYTES;
@@ -13,7 +13,7 @@ use crate::journal::files::{Folder, Worker};
 use crate::journal::job::Job;
 use crate::journal::layout::{Layout, Placement};
 use crate::journal::reading::Reading;
-use crate::journal::replay::{Progress, Replay};
+use crate::journal::replay::{Progress, Replay, Replayed};
 use crate::journal::store::{Durability, MemoryStore};
 use crate::journal::stream::StreamSettings;
 use crate::leadership::assign::leader_of;
@@ -67,20 +67,30 @@ impl Journals {
     }
 
     /// A core's part, and the thread for its files.
-    pub(super) fn of_core(&self, core: usize, foundation: &Foundation) -> Result<CoreJournal, OpenError> {
+    pub(super) fn of_core(&self, core: usize, foundation: &Foundation) -> Result<CoreJournal, ServeError> {
         let Journals::Folder { layout, settings } = self else { return Ok(CoreJournal(None)) };
         let led = {
             let guard = pin();
-            let offsets = foundation.views.table(&guard).offsets.as_ref();
-            let leaders = offsets.map_or(&[][..], |offsets| &offsets.leaders);
-            let led = leaders.iter().enumerate().filter(|(_, leader)| leader.index() == core);
-            led.map(|(partition, _)| partition as i32).collect::<Vec<_>>()
+            foundation.views.table(&guard).offsets.as_ref().map(|offsets| {
+                let led = offsets.leaders.iter().enumerate().filter(|(_, leader)| leader.index() == core);
+                led.map(|(partition, _)| partition as i32).collect::<Vec<_>>()
+            })
         };
-        let replay = layout.replay(core, led)?;
+        if led.is_none() && has_records(layout.replay(core, [])?)? {
+            return Err(ServeError::NoOffsetsTopic { data_dir: foundation.settings.data_dir.clone() });
+        }
+        let replay = layout.replay(core, led.unwrap_or_default())?;
         let worker = Worker::start(layout.disk().clone(), layout.lock())
             .map_err(|error| OpenError::Io { path: "a thread for the journal's files".to_owned(), source: error })?;
         Ok(CoreJournal(Some((replay, *settings, worker))))
     }
+}
+
+fn has_records(mut replay: Replay) -> Result<bool, OpenError> {
+    let mut found = false;
+    let mut take = |replayed: Replayed<'_>| found |= matches!(replayed, Replayed::Entry(_));
+    while replay.step(ENTRIES_PER_STEP, &mut take)? {}
+    Ok(found)
 }
 
 impl CoreJournal {

@@ -6,6 +6,7 @@ pub mod progress;
 use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,16 @@ pub enum ServeError {
     /// The journal.
     #[error("journal: {0}")]
     Journal(#[from] JournalError),
+    /// Not the control log that was there when groups were.
+    #[error(
+        "{}: the control log has no offsets topic, but the journal has records of groups: they do not belong together; restore \
+         both from one backup, or move the whole directory away to begin a new cluster (what groups have committed is lost then)",
+        .data_dir.display()
+    )]
+    NoOffsetsTopic {
+        /// Where both are.
+        data_dir: PathBuf,
+    },
     /// A listener's host is no address of this machine.
     #[error("listener {listener}: {host} cannot be resolved: {error}; give it an address of this machine")]
     Resolve {

@@ -7,6 +7,7 @@ use super::Shard;
 use super::journal::Journal;
 use super::service::Network;
 use crate::clock::Now;
+use crate::control::Views;
 use crate::errors::ErrorCode;
 use crate::group::Groups;
 use crate::journal::codec::Decoder;
@@ -14,6 +15,7 @@ use crate::journal::failure::OpenError;
 use crate::journal::replay::{Replay, Replayed};
 use crate::journal::store::{MemoryStore, Store};
 use crate::journal::stream::{Stream, StreamSettings};
+use crate::leadership::pin;
 
 /// Entries that are read at a time, some hundred microseconds at most. A turn reads on as long as it has time.
 pub const ENTRIES_PER_STEP: usize = 512;
@@ -39,6 +41,12 @@ enum LoadError {
         "the journal's record at position {position} is of no version that is known here: {problem}; a newer server wrote it"
     )]
     Record { position: u64, problem: String },
+    #[error(
+        "the journal of core {core} has records of partition {partition} of the offsets topic, which by the control log is not \
+         there or not this core's: they do not belong together; restore both from one backup, or move the whole data directory \
+         away to begin a new cluster (what groups have committed is lost then)"
+    )]
+    Partition { core: usize, partition: i32 },
 }
 
 impl Loading {
@@ -116,6 +124,9 @@ impl Shard {
     pub(super) fn load(&mut self, network: &dyn Network) -> std::io::Result<()> {
         let is_waited_for = std::mem::take(&mut self.is_waited_for);
         while let Journal::Loading(loading) = &mut self.journal {
+            if let Some(&partition) = loading.to_start.front() {
+                check_led(&self.views, self.core, partition).map_err(std::io::Error::other)?;
+            }
             let goes_on = loading.step(&mut self.groups, self.now).map_err(std::io::Error::other)?;
             if self.groups.has_records() {
                 let _undone = self.persist();
@@ -143,5 +154,15 @@ impl Shard {
         // What may be removed now is removed by the journal's turn.
         self.writes_next_turn = true;
         tracing::info!(core = self.core, groups, entries, unknown, "loaded");
+    }
+}
+
+/// Groups of another core's partition would never be asked for here, and their records would be lost with the next snapshot.
+fn check_led(views: &Views, core: usize, partition: i32) -> Result<(), LoadError> {
+    let guard = pin();
+    let Some(offsets) = &views.table(&guard).offsets else { return Ok(()) };
+    match offsets.leaders.get(partition as usize) {
+        Some(leader) if leader.index() == core => Ok(()),
+        _ => Err(LoadError::Partition { core, partition }),
     }
 }
