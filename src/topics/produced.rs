@@ -13,13 +13,13 @@ const ZSTD: u8 = 4;
 const TRANSACTIONAL: u8 = 1 << 4;
 const CONTROL: u8 = 1 << 5;
 
-/// Checks what one partition of a Produce carries: one batch of magic 2. Gives the number of its records.
+/// Checks what one partition of a Produce carries: one batch of magic 2.
 ///
 /// # Errors
 /// INVALID_RECORD for what is not one such batch, UNSUPPORTED_COMPRESSION_TYPE for zstd where it is not allowed,
 /// MESSAGE_TOO_LARGE, CORRUPT_MESSAGE for a wrong checksum, INVALID_TXN_STATE for records of a transaction, which there are
 /// not.
-pub fn check(records: &[u8], max_message_bytes: usize, allows_zstd: bool) -> Result<i32, ErrorCode> {
+pub fn check(records: &[u8], max_message_bytes: usize, allows_zstd: bool) -> Result<(), ErrorCode> {
     let header = records.first_chunk::<BATCH_HEADER_BYTES>().ok_or(ErrorCode::INVALID_RECORD)?;
     let number = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     if header[MAGIC] != 2 || i64::from(number(LENGTH)) + 12 != records.len() as i64 {
@@ -37,14 +37,13 @@ pub fn check(records: &[u8], max_message_bytes: usize, allows_zstd: bool) -> Res
     if !crc_is_good(records) {
         return Err(ErrorCode::CORRUPT_MESSAGE);
     }
-    let count = number(COUNT);
-    if attributes & CONTROL != 0 || count <= 0 {
+    if attributes & CONTROL != 0 || number(COUNT) <= 0 {
         return Err(ErrorCode::INVALID_RECORD);
     }
     if attributes & TRANSACTIONAL != 0 {
         return Err(ErrorCode::INVALID_TXN_STATE);
     }
-    Ok(count)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -57,14 +56,14 @@ mod tests {
         hex::decode(line.split('\t').nth(1).expect("hex")).expect("hex")
     }
 
-    fn code(records: &[u8]) -> Result<i32, i16> {
+    fn code(records: &[u8]) -> Result<(), i16> {
         check(records, 1_000, true).map_err(|error| error.0)
     }
 
     #[test]
     fn kafkas_batches_are_taken_in_every_compression() {
         for name in ["plain", "headers", "idempotent", "gzip", "snappy", "lz4", "zstd"] {
-            assert_eq!(code(&kafkas(&format!("magic2-{name}"))), Ok(3), "{name}");
+            assert_eq!(code(&kafkas(&format!("magic2-{name}"))), Ok(()), "{name}");
         }
         let zstd = check(&kafkas("magic2-zstd"), 1_000, false);
         assert_eq!(zstd, Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE));
@@ -81,7 +80,7 @@ mod tests {
         for end in 0..plain.len() {
             assert_eq!(code(&plain[..end]), Err(87), "cut at {end}");
         }
-        assert_eq!(check(&plain, plain.len(), true), Ok(3));
+        assert_eq!(check(&plain, plain.len(), true), Ok(()));
         assert_eq!(check(&plain, plain.len() - 1, true), Err(ErrorCode::MESSAGE_TOO_LARGE));
     }
 

@@ -128,7 +128,7 @@ fn produce(
     let allows_zstd = context.version.number >= FIRST_VERSION_WITH_ZSTD;
     let records = partition.records.unwrap_or_default();
     match produced::check(records, configs::max_message_bytes(topic), allows_zstd) {
-        Ok(_) => Produced { error: ErrorCode::NONE, base_offset: led.records.high_watermark(), leader: None },
+        Ok(()) => Produced { error: ErrorCode::NONE, base_offset: led.records.high_watermark(), leader: None },
         Err(error) => error.into(),
     }
 }
