@@ -44,8 +44,8 @@ pub const ADMISSIONS_PER_TURN: usize = 64;
 /// are under way above all. Above it, the connection that has most of it is closed.
 pub const QUEUED_REQUESTS_MAX_BYTES: usize = 1 << 30;
 
-/// Reply bytes that the peers of one core may leave unread, all together. Above it, the connection is closed that has
-/// kept most waiting for longest.
+/// Reply bytes that the peers of one core may leave unread, all together; what is sent at once counts until its last byte is
+/// out. Above it, the connection is closed that has kept most waiting for longest.
 pub const UNREAD_REPLIES_MAX_BYTES: usize = 256 << 20;
 
 /// The largest request that names topics, partitions or groups one by one, which is every request but JoinGroup, SyncGroup and

@@ -6,7 +6,7 @@
 mod hostile_support;
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{Read, Write};
 
 use hostile_support::{
     Client, INVALID_REQUEST, Join, MIB, NONE, Server, commit_error, commit_frame, compare, eventually, frame,
@@ -198,6 +198,40 @@ fn large_answers_that_nobody_reads() {
     // Who reads is answered meanwhile.
     let reply = client.ask(ApiKey::DescribeGroups, 0, &request);
     assert!(reply.len() > 30_000_000);
+    drop(clients);
+    server.gives_back(&seen);
+    server.is_well();
+}
+
+#[test]
+fn large_answers_that_are_read_but_for_their_end() {
+    let _turn = my_turn();
+    let mut server = Server::start(1, &[]);
+    heavy_group(&server, "heavy");
+    let mut client = Client::of_coordinator(server.address, "heavy");
+    sync_heavy(&mut client, "heavy");
+    let groups = vec![Cow::Borrowed("heavy"); 8];
+    let request = DescribeGroupsRequest { groups: Array::Items(&groups), ..DescribeGroupsRequest::default() };
+    let bytes = frame(ApiKey::DescribeGroups, 0, &request);
+    // More than the sockets hold, far less than the answer.
+    let left = 7 * MIB;
+    let (clients, seen) = compare(&server, "30 MB answers that are read but for their end", || {
+        let read_most = |_| {
+            let mut client = Client::connect(server.address);
+            socket2::SockRef::from(&client.0).set_recv_buffer_size(128 << 10).expect("an option can be set");
+            client.send(&bytes);
+            let mut size = [0; 4];
+            client.0.read_exact(&mut size).expect("an answer");
+            let wanted = i32::from_be_bytes(size) as usize - left;
+            // Whoever is closed has its answer cut off.
+            let _ = std::io::copy(&mut (&client.0).take(wanted as u64), &mut std::io::sink());
+            client
+        };
+        (0..40 * scale()).map(read_most).collect::<Vec<_>>()
+    });
+    assert!(server.has_logged("unread replies"), "{}", server.log());
+    let bound = 2 * limits::UNREAD_REPLIES_MAX_BYTES + limits::RESPONSE_MAX_BYTES;
+    assert!(seen.rss_growth() < bound, "{} bytes", seen.rss_growth());
     drop(clients);
     server.gives_back(&seen);
     server.is_well();

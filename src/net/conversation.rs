@@ -40,6 +40,8 @@ pub(super) struct Conversation {
     held: Option<Box<Held>>,
     /// Reply bytes that were taken for sending and are not out.
     sending_bytes: usize,
+    /// The same with those that are out: the buffer is kept until all of them are.
+    taken_bytes: usize,
     /// The last turn in which frames were executed, and how many.
     turn_number: u32,
     turn_requests: u32,
@@ -74,6 +76,7 @@ impl Conversation {
             output: Vec::new(),
             held: None,
             sending_bytes: 0,
+            taken_bytes: 0,
             turn_number: 0,
             turn_requests: 0,
             is_parked: false,
@@ -164,8 +167,13 @@ impl Conversation {
         if self.output.is_empty() || self.sending_bytes > 0 {
             return None;
         }
-        self.sending_bytes = self.output.len();
-        Some(std::mem::take(&mut self.output))
+        let mut bytes = std::mem::take(&mut self.output);
+        if !Pool::keeps(&bytes) {
+            // It may be under way for long, and would hold twice what is counted.
+            bytes.shrink_to_fit();
+        }
+        (self.sending_bytes, self.taken_bytes) = (bytes.len(), bytes.len());
+        Some(bytes)
     }
 
     /// How much there is to send at present: what a send has left, or else all that came up since.
@@ -176,6 +184,9 @@ impl Conversation {
     /// So many bytes are out.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sending_bytes -= bytes;
+        if self.sending_bytes == 0 {
+            self.taken_bytes = 0;
+        }
         if self.is_choked && self.unsent_bytes() <= limits::CONNECTION_OUTPUT_MAX_BYTES / 2 {
             self.is_choked = false;
         }
@@ -212,6 +223,11 @@ impl Conversation {
     /// Reply bytes that are not out.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.output.len() + self.sending_bytes + self.held.as_ref().map_or(0, |held| held.bytes.len())
+    }
+
+    /// What its replies take in memory: one that is being sent is there as a whole until its last byte is out.
+    pub(super) fn reply_bytes(&self) -> usize {
+        self.unsent_bytes() - self.sending_bytes + self.taken_bytes
     }
 
     /// Why the peer is to be cut off, once.

@@ -207,6 +207,20 @@ fn reply_bytes_are_bounded_to_the_byte() {
 }
 
 #[test]
+fn a_reply_weighs_what_it_takes_until_the_last_byte_of_it_is_out() {
+    let mut world = World::new();
+    world.feed(&stream(&[b"p".to_vec()]));
+    let length = 3 * CONNECTION_OUTPUT_MAX_BYTES;
+    world.conversation.answer(&mut world.pool, &mut |replies| replies.resize(length, b'a'));
+    world.send(length - 1);
+    assert!(world.sending.capacity() <= length, "the buffer has no room for more");
+    assert_eq!(world.conversation.reply_bytes(), length, "it is all there");
+    assert!(world.conversation.wants_bytes(FRAME_MAX_BYTES), "but a byte of it is no reason not to read");
+    world.send(1);
+    assert_eq!(world.conversation.reply_bytes(), 0);
+}
+
+#[test]
 fn bytes_behind_a_parked_request_are_bounded_to_the_byte() {
     let mut world = World::new();
     world.feed(&stream(&[b"p".to_vec()]));

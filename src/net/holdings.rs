@@ -12,7 +12,7 @@ use crate::ring::Key;
 pub(super) struct Holdings {
     /// Received and not executed.
     pub(super) kept_bytes: usize,
-    /// Replies that are not out.
+    /// Replies that are not out to their last byte.
     pub(super) unsent_bytes: usize,
 }
 
@@ -63,6 +63,6 @@ impl Core {
 
 impl Connection {
     fn holds(&self) -> Holdings {
-        Holdings { kept_bytes: self.conversation.kept_bytes(), unsent_bytes: self.conversation.unsent_bytes() }
+        Holdings { kept_bytes: self.conversation.kept_bytes(), unsent_bytes: self.conversation.reply_bytes() }
     }
 }

@@ -22,9 +22,14 @@ impl Pool {
         self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(512))
     }
 
+    /// Whether a buffer is small enough to be kept for reuse.
+    pub(super) fn keeps(buffer: &Vec<u8>) -> bool {
+        buffer.capacity() <= KEPT_MAX_BYTES
+    }
+
     /// Takes back a buffer that is not needed any more.
     pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && buffer.capacity() <= KEPT_MAX_BYTES && self.buffers.len() < SPARE_MAX {
+        if buffer.capacity() > 0 && Pool::keeps(&buffer) && self.buffers.len() < SPARE_MAX {
             buffer.clear();
             self.buffers.push(buffer);
         }
