@@ -57,7 +57,7 @@ pub(super) struct Conversation {
 pub(super) struct Held {
     bytes: Vec<u8>,
     /// From which byte on the journal must have got where, in ascending order; the first is at byte 0.
-    marks: VecDeque<(usize, JournalPosition)>,
+    pub(super) marks: VecDeque<(usize, JournalPosition)>,
 }
 
 impl Held {
@@ -65,6 +65,11 @@ impl Held {
     pub(super) fn take_bytes(&mut self) -> Vec<u8> {
         debug_assert!(self.bytes.is_empty() && self.marks.is_empty());
         std::mem::take(&mut self.bytes)
+    }
+
+    /// What its marks take in memory, or took.
+    pub(super) fn marks_bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<(usize, JournalPosition)>()
     }
 }
 
@@ -215,9 +220,9 @@ impl Conversation {
         self.held = None;
     }
 
-    /// Bytes that were received and are kept.
+    /// What the bytes take in memory that were received and are kept.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.pending.len()
+        self.pending.held_bytes()
     }
 
     /// Reply bytes that are not out.

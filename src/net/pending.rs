@@ -14,6 +14,11 @@ impl Pending {
         self.bytes.len() - self.start
     }
 
+    /// What it takes in memory, as far as bytes have come: what was executed and is not dropped counts too.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -62,6 +67,18 @@ mod tests {
         pending.consume(3);
         assert!(pending.is_empty());
         assert_eq!(pending.bytes.capacity(), 0);
+    }
+
+    #[test]
+    fn what_was_executed_weighs_until_its_memory_is_used_again() {
+        let mut pending = Pending::default();
+        pending.append(&[1; 1000]);
+        pending.consume(999);
+        assert_eq!((pending.len(), pending.held_bytes()), (1, 1000));
+        pending.append(&[1; 1000]);
+        assert_eq!((pending.len(), pending.held_bytes()), (1001, 1001));
+        pending.consume(1001);
+        assert_eq!(pending.held_bytes(), 0);
     }
 
     #[test]

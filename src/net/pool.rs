@@ -42,9 +42,27 @@ impl Pool {
 
     /// Takes back a set that has become empty.
     pub(super) fn give_back_held(&mut self, mut held: Box<Held>) {
-        if self.held.len() < SPARE_MAX {
-            self.give_back(held.take_bytes());
+        self.give_back(held.take_bytes());
+        if held.marks_bytes() <= KEPT_MAX_BYTES && self.held.len() < SPARE_MAX {
             self.held.push(held);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::service::JournalPosition;
+
+    #[test]
+    fn what_has_grown_large_is_not_kept() {
+        let mut pool = Pool::default();
+        for (replies, is_kept) in [(2, true), (100_000, false)] {
+            let mut held = pool.take_held();
+            held.marks.extend((0..replies).map(|at| (at, JournalPosition(1))));
+            held.marks.clear();
+            pool.give_back_held(held);
+            assert_eq!(pool.take_held().marks.capacity() > 0, is_kept, "room for {replies}");
         }
     }
 }
