@@ -76,6 +76,12 @@ pub const RECORDS_PER_PARTITION_MAX: i64 = 1_000_000_000_000;
 /// Partitions that one CreateTopics may make, as in Kafka (POLICY_VIOLATION above).
 pub const CREATE_PARTITIONS_MAX: usize = 10_000;
 
+/// Topics that one CreateTopics or DeleteTopics may name; more are answered POLICY_VIOLATION, and nothing is changed.
+pub const CHANGED_TOPICS_MAX: usize = 10_000;
+
+/// Configs that one CreateTopics may set, for all its topics together (POLICY_VIOLATION above).
+pub const CREATE_CONFIGS_MAX: usize = 100_000;
+
 /// Topics that may exist.
 pub const TOPICS_MAX: usize = 50_000;
 

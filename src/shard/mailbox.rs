@@ -15,8 +15,8 @@ struct Mailbox<M> {
 
 /// The mailboxes of all cores; each core has a clone.
 ///
-/// A queue is bounded by what may be under way: at most one request of each parked connection, and one creation of each
-/// internal or auto-created topic.
+/// A queue is bounded by what may be under way: at most one request of each parked connection, each of so many topics
+/// ([`crate::limits::CHANGED_TOPICS_MAX`]), and one creation of each internal or auto-created topic.
 pub struct Mailboxes<M>(Arc<[Mailbox<M>]>);
 
 impl<M> Clone for Mailboxes<M> {
@@ -44,6 +44,11 @@ impl<M: Send> Mailboxes<M> {
     /// The oldest mail of a core; only that core asks.
     pub fn receive(&self, core: usize) -> Option<M> {
         self.0[core].queue.pop()
+    }
+
+    /// Whether there is mail for a core.
+    pub fn has_mail(&self, core: usize) -> bool {
+        !self.0[core].queue.is_empty()
     }
 
     /// The number of cores.

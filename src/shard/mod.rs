@@ -1,6 +1,7 @@
 //! What one core owns: its groups, its part of the journal, its view of the cluster; and, on core 0, the control state of
 //! all. A [`Service`] without sockets: `net` drives it, and so may a test or a simulation.
 
+mod answer_budget;
 pub mod context;
 mod control_port;
 mod dispatch;
@@ -15,6 +16,7 @@ mod topic_deletions;
 
 use std::sync::Arc;
 
+use self::answer_budget::AnswerBudget;
 use self::context::RequestContext;
 use self::control_port::ControlPort;
 pub use self::control_port::{Mail, Owner};
@@ -39,13 +41,6 @@ use crate::leadership::{Guard, Table, pin};
 use crate::metrics::CoreMetrics;
 use crate::topics::Catalogue;
 use crate::wire::api_versions::ApiVersion;
-
-/// Answers of parked requests that one turn of the core gives; the rest come in the next turns, so that a group of ten
-/// thousand does not hold up the others' heartbeats.
-const ANSWERS_PER_TURN: usize = 32;
-
-/// A turn gives so many even if it has no time, if the one before it had none either.
-const ANSWERS_OF_A_LATE_TURN: usize = 16;
 
 /// What a shard is made of.
 pub struct ShardParts {
@@ -98,8 +93,8 @@ pub struct Shard {
     writes_next_turn: bool,
     /// Something has come for this turn that somebody waits for.
     is_waited_for: bool,
-    /// The last turn was over before all answers were given that there were.
-    had_no_time: bool,
+    group_answers: AnswerBudget,
+    fetch_answers: AnswerBudget,
     persistence: Persistence,
     snapshots: Snapshots,
     topic_deletions: TopicDeletions,
@@ -134,7 +129,8 @@ impl Shard {
             polled: JournalPosition::default(),
             writes_next_turn: false,
             is_waited_for: false,
-            had_no_time: false,
+            group_answers: AnswerBudget::default(),
+            fetch_answers: AnswerBudget::default(),
             persistence: Persistence::default(),
             snapshots: Snapshots::default(),
             topic_deletions: TopicDeletions::default(),
@@ -186,7 +182,8 @@ impl Shard {
         self.check_loaded(led).map(|()| led)
     }
 
-    fn read_mail(&mut self) {
+    /// Reads a letter, and as many as the turn has time for.
+    fn read_mail(&mut self, network: &dyn Network) {
         while let Some(mail) = self.mailboxes.receive(self.core) {
             match mail {
                 Mail::Asked(request, tag) => self.control.asked(request, tag),
@@ -197,17 +194,14 @@ impl Shard {
                     self.journal.store_mut().expect("jobs come from an open journal").job_done(done, now);
                 }
             }
+            if !network.has_time() {
+                return;
+            }
         }
     }
 
     fn answer_parked(&mut self, network: &mut dyn Network) {
-        let at_least = if self.had_no_time { ANSWERS_OF_A_LATE_TURN } else { 0 };
-        self.had_no_time = false;
-        for given in 0..ANSWERS_PER_TURN {
-            if given >= at_least && self.groups.has_output() && !network.has_time() {
-                self.had_no_time = true;
-                return;
-            }
+        while self.groups.has_output() && self.group_answers.take_one(network) {
             let Some(output) = self.groups.poll_output() else { return };
             let ticket = match output {
                 Output::Join(ticket, _) | Output::Sync(ticket, _) => ticket,
@@ -220,8 +214,11 @@ impl Shard {
     }
 
     fn answer_fetches(&mut self, network: &mut dyn Network) {
-        for _ in 0..ANSWERS_PER_TURN {
-            let Some((connection, fetch)) = self.fetches.due(self.now.monotonic_ms) else { return };
+        let now_ms = self.now.monotonic_ms;
+        while self.fetches.next_deadline_ms().is_some_and(|deadline_ms| deadline_ms <= now_ms)
+            && self.fetch_answers.take_one(network)
+        {
+            let Some((connection, fetch)) = self.fetches.due(now_ms) else { return };
             network.answer(connection, &mut |replies| dispatch::write_fetched(self, &fetch, replies));
         }
     }
@@ -240,6 +237,8 @@ impl Shard {
 impl Service for Shard {
     fn begin(&mut self, now: Now) {
         self.now = now;
+        self.group_answers.begin();
+        self.fetch_answers.begin();
     }
 
     fn request(
@@ -268,7 +267,7 @@ impl Service for Shard {
     fn turn(&mut self, now: Now, network: &mut dyn Network) -> std::io::Result<()> {
         self.now = now;
         self.pin();
-        self.read_mail();
+        self.read_mail(network);
         self.control.turn(network, &self.metrics);
         if self.journal.store().is_some() {
             self.groups.advance(now);
@@ -289,7 +288,8 @@ impl Service for Shard {
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        if self.groups.has_output() || self.is_loading() || self.has_snapshot_to_take() || self.writes_next_turn {
+        let has_more = self.groups.has_output() || self.mailboxes.has_mail(self.core);
+        if has_more || self.is_loading() || self.has_snapshot_to_take() || self.writes_next_turn {
             return Some(self.now.monotonic_ms);
         }
         let journal = self.journal.store().and_then(|store| store.deadline_ms());

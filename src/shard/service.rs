@@ -58,7 +58,7 @@ pub const OVERSIZED_REPLY: &str = "oversized reply: the answer would be larger t
 /// What a core does with its connections' frames.
 ///
 /// In each turn of the core the network calls `begin`, then `request` and the others for what came in, then `turn`; it
-/// repeats the last two while answers of `turn` free frames that waited behind a parked request.
+/// repeats the last two while answers of `turn` free frames that waited behind a parked request and the turn has time.
 pub trait Service {
     /// A turn begins: `now` holds for all that comes until `turn`.
     fn begin(&mut self, now: Now);

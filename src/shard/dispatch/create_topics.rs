@@ -6,6 +6,7 @@ use super::RequestContext;
 use crate::auth::{Operation, Resource};
 use crate::control::{CreateTopics, CreatedTopic, NewAssignment, NewTopic, Reply, Request};
 use crate::errors::ErrorCode;
+use crate::limits;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::topics::configs::{ConfigKey, KEYS, RECORDS_KEY};
@@ -25,6 +26,10 @@ pub(super) fn handle(
     request: CreateTopicsRequest<'_>,
     reply: &mut Writer<'_>,
 ) -> Verdict {
+    if let Err(message) = check_size(&request) {
+        refuse_all(&request, &message, reply, context.version);
+        return Verdict::Answered;
+    }
     let (topics, mut answers) = admit(shard, context, &request);
     let default_records = shard.settings.records_per_partition;
     if topics.is_empty() {
@@ -41,6 +46,45 @@ pub(super) fn handle(
         write(&answers, default_records, writer, version);
     };
     shard.control.ask(context, ApiKey::CreateTopics, Request::CreateTopics(create), Box::new(write))
+}
+
+/// What is asked for is kept until control has made it, so it must not be much; control itself looks at what it comes to.
+fn check_size(request: &CreateTopicsRequest<'_>) -> Result<(), String> {
+    let too_many = |what: &str, most: usize| Err(format!("at most {most} {what} in one request are allowed"));
+    if request.topics.len() > limits::CHANGED_TOPICS_MAX {
+        return too_many("topics", limits::CHANGED_TOPICS_MAX);
+    }
+    let (mut assignments, mut configs) = (0, 0);
+    for topic in &request.topics {
+        assignments += topic.assignments.len();
+        configs += topic.configs.len();
+    }
+    if assignments > limits::CREATE_PARTITIONS_MAX {
+        return too_many("partitions", limits::CREATE_PARTITIONS_MAX);
+    }
+    if configs > limits::CREATE_CONFIGS_MAX {
+        return too_many("configs", limits::CREATE_CONFIGS_MAX);
+    }
+    Ok(())
+}
+
+fn refuse_all(request: &CreateTopicsRequest<'_>, message: &str, reply: &mut Writer<'_>, version: Version) {
+    let row = |topic: CreatableTopic<'_>, rows: &mut Rows<'_, '_>| {
+        rows.push(CreatableTopicResult {
+            name: topic.name,
+            error_code: ErrorCode::POLICY_VIOLATION.0,
+            error_message: Some(message.into()),
+            ..Default::default()
+        });
+    };
+    let response = CreateTopicsResponse {
+        topics: Array::Each {
+            len: request.topics.len(),
+            each: &|rows| request.topics.iter().for_each(|topic| row(topic, rows)),
+        },
+        ..Default::default()
+    };
+    response.write(reply, version);
 }
 
 struct Answer {

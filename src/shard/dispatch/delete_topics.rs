@@ -7,6 +7,7 @@ use crate::auth::{Operation, Resource};
 use crate::control::{DeleteTopics, DeletedTopic, Reply, Request, TopicReference};
 use crate::errors::ErrorCode;
 use crate::ids::TopicId;
+use crate::limits;
 use crate::shard::Shard;
 use crate::shard::service::Verdict;
 use crate::topics::Catalogue;
@@ -20,6 +21,10 @@ pub(super) fn handle(
     request: DeleteTopicsRequest<'_>,
     reply: &mut Writer<'_>,
 ) -> Verdict {
+    if request.topic_names.len() + request.topics.len() > limits::CHANGED_TOPICS_MAX {
+        refuse_all(&request, reply, context.version);
+        return Verdict::Answered;
+    }
     if !shard.settings.delete_topics {
         write(&all_disabled(&request, context.version), reply, context.version);
         return Verdict::Answered;
@@ -39,6 +44,27 @@ pub(super) fn handle(
         write(&answers, writer, version);
     };
     shard.control.ask(context, ApiKey::DeleteTopics, Request::DeleteTopics(delete), Box::new(write))
+}
+
+/// What is asked for is kept until control has made it, so it must not be much.
+fn refuse_all(request: &DeleteTopicsRequest<'_>, reply: &mut Writer<'_>, version: Version) {
+    let message = format!("at most {} topics in one request are allowed", limits::CHANGED_TOPICS_MAX);
+    let refused = DeletableTopicResult {
+        error_code: ErrorCode::POLICY_VIOLATION.0,
+        error_message: Some((&*message).into()),
+        ..Default::default()
+    };
+    let each = |rows: &mut Rows<'_, '_>| {
+        for name in request.topic_names.iter() {
+            rows.push(DeletableTopicResult { name: Some(name), ..refused.clone() });
+        }
+        for topic in request.topics.iter() {
+            rows.push(DeletableTopicResult { name: topic.name, topic_id: topic.topic_id, ..refused.clone() });
+        }
+    };
+    let len = request.topic_names.len() + request.topics.len();
+    let response = DeleteTopicsResponse { responses: Array::Each { len, each: &each }, ..Default::default() };
+    response.write(reply, version);
 }
 
 /// With `delete.topic.enable=false` every row is refused as it was asked, before anything is looked at. Before v3 there was

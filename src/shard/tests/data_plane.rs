@@ -1,5 +1,6 @@
 //! Fetch, ListOffsets, OffsetForLeaderEpoch and Produce over whole shards, in every version.
 
+use super::turns::answers_of_a_turn;
 use super::*;
 use crate::config::DeclaredTopic;
 use crate::limits;
@@ -137,6 +138,20 @@ fn a_fetch_at_the_end_waits_its_time() {
         assert_eq!(rows(&answer, version), [(0, 0, RECORDS, vec![])]);
         assert_ne!(world.shards[leader].deadline_ms(), Some(deadline));
     }
+}
+
+#[test]
+fn fetches_that_fall_due_together_are_answered_in_many_turns() {
+    let (mut world, leader) = world();
+    let waiting = Fetching { max_wait_ms: 500, ..from(RECORDS) };
+    (0..100).for_each(|_| drop(send(&mut world, leader, 12, &waiting)));
+    world.now = world.now.after(Duration::from_millis(500));
+    let mut given = Vec::new();
+    for is_late in [true, true, true, false, false, false, false] {
+        given.push(answers_of_a_turn(&mut world, leader, is_late));
+        assert_eq!(world.shards[leader].deadline_ms() <= Some(world.now.monotonic_ms), given.len() < 6);
+    }
+    assert_eq!(given, [0, 16, 16, 32, 32, 4, 0]);
 }
 
 #[test]

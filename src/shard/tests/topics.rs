@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::TopicId;
+use crate::limits;
 use crate::wire::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse,
 };
@@ -105,6 +106,69 @@ fn each_topic_of_a_request_is_judged_for_itself() {
         });
     }
     assert_eq!(create(&mut world, 0, 7, &[], |response| response.topics.len()), 0);
+}
+
+#[test]
+fn one_request_changes_so_many_topics_and_no_more() {
+    let mut world = World::new(2, Settings::default());
+    let names: Vec<String> = (0..=limits::CHANGED_TOPICS_MAX).map(|number| format!("t{number}")).collect();
+    let topics: Vec<_> = names.iter().map(|name| CreatableTopic { num_partitions: 1, ..topic(name) }).collect();
+    let names: Vec<Cow<'_, str>> = names.iter().map(|name| name.into()).collect();
+    let states: Vec<_> =
+        names.iter().map(|name| DeleteTopicState { name: Some(name.clone()), ..Default::default() }).collect();
+    for (count, is_asked) in [(limits::CHANGED_TOPICS_MAX, true), (limits::CHANGED_TOPICS_MAX + 1, false)] {
+        let request = CreateTopicsRequest { topics: Array::Items(&topics[..count]), ..Default::default() };
+        for version in versions(CREATE) {
+            let (_, verdict, answer) = world.send(1, CREATE, version, &request);
+            assert_eq!(matches!(verdict, Verdict::Parked), is_asked, "v{version}");
+            if let Some(answer) = answer {
+                let rows = created(&read(&answer, CREATE, version));
+                assert!(rows.len() == count && rows.iter().all(|(_, code)| *code == 44), "v{version}");
+            }
+        }
+        for version in versions(DELETE) {
+            let request = DeleteTopicsRequest {
+                topics: Array::Items(&states[..count]),
+                topic_names: Array::Items(&names[..count]),
+                timeout_ms: 1_000,
+            };
+            let (_, verdict, answer) = world.send(1, DELETE, version, &request);
+            assert_eq!(matches!(verdict, Verdict::Parked), is_asked, "v{version}");
+            if let Some(answer) = answer {
+                let response: DeleteTopicsResponse<'_> = read(&answer, DELETE, version);
+                assert_eq!(response.responses.len(), count);
+                assert!(response.responses.iter().all(|row| row.error_code == 44), "v{version}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_topics_are_made_of_is_bounded_too() {
+    let mut world = World::new(2, Settings::default());
+    let config = |number: usize| (format!("k{number}"), "1".to_owned());
+    let named: Vec<_> = (0..=limits::CREATE_CONFIGS_MAX).map(config).collect();
+    let configs: Vec<_> = named
+        .iter()
+        .map(|(name, value)| CreatableTopicConfig { name: name.into(), value: Some(value.into()) })
+        .collect();
+    let assignment = |index| CreatableReplicaAssignment { partition_index: index, broker_ids: Array::Items(&[1]) };
+    let assignments: Vec<_> = (0..=limits::CREATE_PARTITIONS_MAX as i32).map(assignment).collect();
+    let (most_configs, most) = (limits::CREATE_CONFIGS_MAX, limits::CREATE_PARTITIONS_MAX);
+    for (configs_count, assignments_count, is_asked) in
+        [(most_configs, 0, true), (most_configs + 1, 0, false), (0, most, true), (0, most + 1, false)]
+    {
+        let topics = [CreatableTopic {
+            configs: Array::Items(&configs[..configs_count]),
+            assignments: Array::Items(&assignments[..assignments_count]),
+            ..topic("t")
+        }];
+        let request = CreateTopicsRequest { topics: Array::Items(&topics), ..Default::default() };
+        let (_, verdict, answer) = world.send(1, CREATE, 7, &request);
+        assert_eq!(matches!(verdict, Verdict::Parked), is_asked, "{configs_count}, {assignments_count}");
+        let code = answer.map(|answer| created(&read(&answer, CREATE, 7))[0].1);
+        assert_eq!(code, if is_asked { None } else { Some(44) });
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::Array;
+use crate::wire::create_topics::{CreatableTopic, CreateTopicsRequest};
 use crate::wire::join_group::{JoinGroupRequest, JoinGroupRequestProtocol};
 
 fn join(world: &mut World) {
@@ -17,13 +18,16 @@ fn join(world: &mut World) {
     assert!(matches!(world.send(0, ApiKey::JoinGroup, 3, &request).1, Verdict::Parked));
 }
 
-/// How many parked requests one turn answers.
-fn answers_of_a_turn(world: &mut World, is_late: bool) -> usize {
-    world.networks[0].is_late = is_late;
-    let before = world.networks[0].answers.len();
-    world.shards[0].begin(world.now);
-    world.shards[0].turn(world.now, &mut world.networks[0]).expect("nothing fails");
-    world.networks[0].answers.len() - before
+/// How many parked requests one turn of a core answers. The service has its turn twice in it, as it has when an answer let
+/// other requests go on.
+pub(super) fn answers_of_a_turn(world: &mut World, core: usize, is_late: bool) -> usize {
+    world.networks[core].is_late = is_late;
+    let before = world.networks[core].answers.len();
+    world.shards[core].begin(world.now);
+    for _ in 0..2 {
+        world.shards[core].turn(world.now, &mut world.networks[core]).expect("nothing fails");
+    }
+    world.networks[core].answers.len() - before
 }
 
 #[test]
@@ -34,7 +38,28 @@ fn a_turn_that_has_no_time_leaves_answers_to_the_next_which_gives_some_in_any_ca
     // The join phase was prolonged once, for those who came after the first.
     world.advance(3_000);
     world.now = world.now.after(Duration::from_secs(3));
-    let given = [true, true, true, false, false, false, false].map(|is_late| answers_of_a_turn(&mut world, is_late));
+    let given = [true, true, true, false, false, false, false].map(|is_late| answers_of_a_turn(&mut world, 0, is_late));
     assert_eq!(given, [0, 16, 16, 32, 32, 4, 0]);
     assert!(world.shards[0].deadline_ms() > Some(world.now.monotonic_ms), "nothing is left to do at once");
+}
+
+#[test]
+fn a_turn_that_has_no_time_leaves_mail_to_the_next() {
+    let mut world = World::new(2, Settings::default());
+    for name in ["a", "b", "c"] {
+        let topics =
+            [CreatableTopic { name: name.into(), num_partitions: 1, replication_factor: 1, ..Default::default() }];
+        let request = CreateTopicsRequest { topics: Array::Items(&topics), ..Default::default() };
+        assert!(matches!(world.send(1, ApiKey::CreateTopics, 5, &request).1, Verdict::Parked));
+    }
+    let mut left = Vec::new();
+    for is_late in [true, true, false] {
+        world.networks[0].is_late = is_late;
+        world.shards[0].begin(world.now);
+        world.shards[0].turn(world.now, &mut world.networks[0]).expect("nothing fails");
+        left.push(world.shards[0].deadline_ms() == Some(world.now.monotonic_ms));
+    }
+    assert_eq!(left, [true, true, false], "one letter a turn, and the next turn comes at once");
+    world.settle();
+    assert_eq!(world.networks[1].answers.len(), 3);
 }
