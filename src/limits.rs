@@ -28,6 +28,9 @@ pub const RECEIVE_BUDGET_US: u64 = 1_000;
 /// So many completions are taken between two looks at the clock.
 pub const COMPLETIONS_BETWEEN_LOOKS: usize = 8;
 
+/// Connections whose kept requests a turn goes on with though it has no time left.
+pub const CONNECTIONS_OF_A_LATE_TURN: usize = 8;
+
 /// The most that is handed to the kernel of one connection's replies at a time.
 pub const SEND_MAX_BYTES: usize = 256 << 10;
 

@@ -45,7 +45,7 @@ impl Core {
         }
         if !connection.is_resuming && connection.conversation.can_resume(request_max_bytes) {
             connection.is_resuming = true;
-            self.resuming.push(key);
+            self.resuming.push_back(key);
         }
         self.settle_receive(key);
     }

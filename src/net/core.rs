@@ -89,7 +89,7 @@ pub(super) struct Core {
     /// Connections that have something to send.
     pub(super) dirty: Vec<Key>,
     /// Connections whose kept frames may go on.
-    pub(super) resuming: Vec<Key>,
+    pub(super) resuming: VecDeque<Key>,
     /// Connections whose receive ended for want of a buffer, in the order in which they are armed again.
     pub(super) starved: VecDeque<Key>,
     /// Connections that the service has not been told are gone.
@@ -133,7 +133,7 @@ impl Core {
             turn_share: share_of_turn(0),
             arrivals: VecDeque::new(),
             dirty: Vec::new(),
-            resuming: Vec::new(),
+            resuming: VecDeque::new(),
             starved: VecDeque::new(),
             gone: Vec::new(),
             waits: Waits::default(),

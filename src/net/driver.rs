@@ -60,12 +60,13 @@ fn take_some<S: Service>(core: &mut Core, service: &mut S, completions: &[Comple
     completions.len()
 }
 
-/// Lets the service do what is due, and frames go on that its answers set free, until there are none.
+/// Lets the service do what is due, and frames go on that its answers set free, until there are none or the turn has had its
+/// time. The service has the last word: what was executed is written in this turn.
 fn serve<S: Service>(core: &mut Core, service: &mut S) -> io::Result<()> {
-    loop {
+    for round in 0.. {
         core.gone.drain(..).for_each(|connection| service.closed(connection));
         service.turn(core.now, core)?;
-        if !core.resume_all(service) {
+        if round > 0 && !core.has_time_to_receive() || !core.resume_all(service) {
             break;
         }
     }

@@ -3,6 +3,7 @@
 use super::connection::Receiving;
 use super::conversation::Turn;
 use super::core::Core;
+use crate::limits;
 use crate::ring::{BufferId, Completion, Key};
 use crate::shard::service::Service;
 
@@ -54,10 +55,16 @@ impl Core {
         }
     }
 
-    /// Executes kept frames of conversations that may go on. True if any frame was executed.
+    /// Executes kept frames of conversations that may go on, in the order in which they came to it: of all while the turn has
+    /// time, and a little of some in any case. True if any frame was executed.
     pub(super) fn resume_all<S: Service>(&mut self, service: &mut S) -> bool {
         let mut was_any = false;
-        for key in std::mem::take(&mut self.resuming) {
+        for resumed in 0..self.resuming.len() {
+            let has_time = self.has_time_to_receive();
+            if !has_time && resumed >= limits::CONNECTIONS_OF_A_LATE_TURN {
+                break;
+            }
+            let Some(key) = self.resuming.pop_front() else { break };
             let Some(connection) = self.table.get_mut(key) else { continue };
             connection.is_resuming = false;
             let id = connection.id();
@@ -68,7 +75,7 @@ impl Core {
                 waits: &mut self.waits,
                 request_max_bytes: self.limits.request_max_bytes,
                 number: self.turn_number,
-                share: self.turn_share,
+                share: if has_time { self.turn_share } else { limits::CONNECTION_REQUESTS_PER_TURN_MIN },
                 requests: 0,
             };
             was_any |= connection.conversation.resume(id, &mut turn);
