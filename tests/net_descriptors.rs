@@ -5,10 +5,14 @@
 mod net_support;
 
 use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use net_support::{Client, Echo, PATIENCE, serve, stop};
+use rallypoint::clock::Now;
 use rallypoint::net::ServerSettings;
+use rallypoint::shard::service::{ConnectionId, Network, Service, Session, Verdict, WriteFailure};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 const LIMIT: u64 = 400;
@@ -57,4 +61,63 @@ fn accepting_rests_without_descriptors_and_keeps_a_reserve() {
     assert!(reserve >= 100, "{reserve} descriptors are left for files");
     drop(clients);
     stop(server);
+    a_burst_leaves_the_reserve_too();
+}
+
+/// Connections that come while the core does something else are accepted all at once.
+fn a_burst_leaves_the_reserve_too() {
+    let (say, said) = unbounded();
+    let (thaw, frozen) = unbounded::<()>();
+    let server =
+        serve(1, ServerSettings::default(), move |_| Busy { say: say.clone(), frozen: frozen.clone(), counts: false });
+    let address = server.bootstrap_addresses()[0];
+    let mut first = Client::connect(address);
+    first.send(b"freeze");
+    assert_eq!(said.recv_timeout(PATIENCE), Ok(0));
+    // Each connection takes two: one of the client, one of the server.
+    let room = exhaust(0).len();
+    let clients: Vec<Client> = (0..room / 2 - 5).map(|_| Client::connect(address)).collect();
+    first.send(b"count");
+    drop(thaw);
+    let reserve = said.recv_timeout(PATIENCE).expect("the core turns");
+    assert!(reserve >= 100, "{reserve} descriptors are left for files, of {room}");
+    drop(clients);
+    stop(server);
+}
+
+/// Says how many descriptors are left, at the end of the turn in which it was asked.
+struct Busy {
+    say: Sender<usize>,
+    frozen: Receiver<()>,
+    counts: bool,
+}
+
+impl Service for Busy {
+    fn begin(&mut self, _: Now) {}
+
+    fn request(&mut self, _: ConnectionId, _: &mut Session, frame: &[u8], _: &mut Vec<u8>) -> Verdict {
+        match frame {
+            b"freeze" => {
+                let _ = self.say.send(0);
+                let _ = self.frozen.recv();
+            }
+            _ => self.counts = true,
+        }
+        Verdict::Answered
+    }
+
+    fn closed(&mut self, _: ConnectionId) {}
+
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
+
+    fn turn(&mut self, _: Now, _: &mut dyn Network) -> io::Result<()> {
+        if std::mem::take(&mut self.counts) {
+            let _ = self.say.send(exhaust(0).len());
+        }
+        Ok(())
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        None
+    }
 }

@@ -11,7 +11,7 @@ use super::conversation::Conversation;
 use super::core::Core;
 use super::quota::Refusal;
 use crate::limits::ADMISSIONS_PER_TURN;
-use crate::ring::{Completion, Key, accepted};
+use crate::ring::{Completion, Key, Kind, accepted};
 use crate::shard::service::Session;
 
 /// How long accepting rests when the process or the machine is out of descriptors or memory.
@@ -74,6 +74,19 @@ impl Core {
         }
     }
 
+    /// Closes at once what was accepted out of the reserve of descriptors: a burst must not take what files need, not even
+    /// until it is its turn.
+    pub(super) fn keep_reserve(&mut self, completions: &mut [Completion]) {
+        for completion in completions {
+            if completion.kind == Kind::Accept && completion.result >= self.descriptor_ceiling {
+                drop(accepted(completion));
+                completion.result = -libc::ECONNABORTED;
+                self.counters.connections_refused.count("descriptors");
+                self.log_refusal("descriptors are short (raise the limit on open files)");
+            }
+        }
+    }
+
     /// Takes up connections that have come, not so many that those who are there would wait for it.
     pub(super) fn admit_some(&mut self) {
         for _ in 0..ADMISSIONS_PER_TURN {
@@ -98,10 +111,6 @@ impl Core {
     }
 
     fn admit(&mut self, slot: usize, socket: OwnedFd) {
-        if socket.as_raw_fd() >= self.descriptor_ceiling {
-            self.counters.connections_refused.count("descriptors");
-            return self.log_refusal("descriptors are short (raise the limit on open files)");
-        }
         // A peer that is gone already has no address.
         let Ok(Some(peer)) = SockRef::from(&socket).peer_addr().map(|address| address.as_socket()) else { return };
         let peer = canonical(peer);

@@ -190,6 +190,7 @@ impl Core {
     pub(super) fn collect(&mut self, completions: &mut Vec<Completion>) {
         let before = completions.len();
         let was_woken = self.ring.collect(completions);
+        self.keep_reserve(&mut completions[before..]);
         self.counters.wakes.add(u64::from(was_woken));
         self.turn_number = self.turn_number.wrapping_add(1);
         self.turn_share = share_of_turn(self.resuming.len());
