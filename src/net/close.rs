@@ -180,6 +180,11 @@ impl Core {
             self.quota.release(connection.conversation.session().peer.ip());
             self.counters.connections_closed.add(1);
         }
+        // Clients that come and go leave entries behind, each for as long as its client might have been idle.
+        let live = self.table.len();
+        for wheel in self.idle.iter_mut().chain([&mut self.stalls]) {
+            wheel.sweep(live, |key| self.table.get_mut(key).is_some());
+        }
     }
 }
 

@@ -53,6 +53,9 @@ impl Default for NetworkLimits {
     }
 }
 
+/// Who may be idle for so long, a year, may be idle for ever.
+const NEVER_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
+
 /// A listening socket of the core.
 pub(super) struct Listening {
     pub(super) socket: ListeningSocket,
@@ -116,6 +119,8 @@ impl Core {
         tide: Tide,
     ) -> Core {
         let listening = |(index, socket)| Listening { socket, index, is_armed: false };
+        let connections_max_idle_ms = limits.connections_max_idle_ms.filter(|idle_ms| *idle_ms < NEVER_MS);
+        let limits = NetworkLimits { connections_max_idle_ms, ..limits };
         Core {
             ring,
             table: Table::default(),

@@ -5,6 +5,9 @@ use crate::ring::Key;
 
 const BUCKETS: u64 = 256;
 
+/// So many entries may be there whoever is gone.
+const SWEEP_SLACK: usize = 64;
+
 /// Deadlines in buckets of equal width.
 pub(super) struct Wheel {
     width_ms: u64,
@@ -30,6 +33,14 @@ impl Wheel {
         }
         self.buckets[(tick % BUCKETS) as usize].push(key);
         self.entries += 1;
+    }
+
+    /// Drops the entries of those who are gone, if they are more than those of the `live` ones could be.
+    pub(super) fn sweep(&mut self, live: usize, mut is_live: impl FnMut(Key) -> bool) {
+        if self.entries > 2 * live + SWEEP_SLACK {
+            self.buckets.iter_mut().for_each(|bucket| bucket.retain(|key| is_live(*key)));
+            self.entries = self.buckets.iter().map(Vec::len).sum();
+        }
     }
 
     /// When the next bucket is due.
@@ -91,6 +102,21 @@ mod tests {
         assert_eq!(wheel.next_ms(), Some(500));
         assert_eq!(wheel.pop_due(500), Some(vec![key(2)]));
         assert_eq!(wheel.pop_due(8_999), None);
+    }
+
+    #[test]
+    fn who_is_gone_leaves_no_entry_for_long() {
+        let mut wheel = Wheel::new(u64::from(u32::MAX));
+        wheel.insert(0, 1_000_000, key(0));
+        for slot in 1..10_000 {
+            wheel.insert(u64::from(slot), 1_000_000 + u64::from(slot), key(slot));
+            // All but the first are gone at once.
+            wheel.sweep(1, |key| key.slot == 0);
+            assert!(wheel.entries <= 2 + SWEEP_SLACK, "{} entries", wheel.entries);
+        }
+        assert_eq!(wheel.buckets.iter().map(Vec::len).sum::<usize>(), wheel.entries);
+        let due_ms = wheel.next_ms().expect("one entry at least");
+        assert!(wheel.pop_due(due_ms).is_some_and(|keys| keys.contains(&key(0))), "who is there stays");
     }
 
     #[test]
