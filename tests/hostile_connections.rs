@@ -225,6 +225,19 @@ fn requests_without_end_behind_a_parked_join() {
 }
 
 #[test]
+fn idle_connections_are_closed_with_a_line_in_the_log() {
+    let _turn = my_turn();
+    let mut server = Server::start(1, &[("connections.max.idle.ms", "500")]);
+    let mut client = Client::connect(server.address);
+    assert!(client.is_ended());
+    eventually("a line", || server.has_logged("reason=\"idle for 500 ms (connections.max.idle.ms)\""));
+    // What is counted by reasons is what peers have done.
+    assert_eq!(server.metric("rallypoint_close_reasons_total{"), 0.0);
+    assert_eq!(server.metric("rallypoint_connections_closed_idle_total"), 1.0);
+    server.is_well();
+}
+
+#[test]
 fn more_connections_than_are_allowed() {
     let _turn = my_turn();
     let mut server = Server::start(2, &[("max.connections", "300")]);

@@ -128,8 +128,12 @@ impl Core {
             return;
         };
         let (now_ms, due_ms) = (self.now.monotonic_ms, connection.active_ms + idle_ms);
+        if connection.is_closing {
+            return;
+        }
         if due_ms <= now_ms {
             self.counters.connections_closed_idle.add(1);
+            self.log_close(key, &format!("idle for {idle_ms} ms (connections.max.idle.ms)"));
             self.close(key);
         } else if let Some(wheel) = &mut self.idle {
             wheel.insert(now_ms, due_ms, key);
@@ -139,12 +143,13 @@ impl Core {
     fn check_stall(&mut self, key: Key) {
         let Some(connection) = self.table.get_mut(key) else { return };
         connection.is_watched = false;
-        if !connection.is_sending {
+        if !connection.is_sending || connection.is_closing {
             return;
         }
         let (now_ms, due_ms) = (self.now.monotonic_ms, connection.progress_ms + self.limits.send_stall_max_ms);
         if due_ms <= now_ms {
             self.counters.connections_closed_stalled.add(1);
+            self.log_close(key, &format!("stalled: a reply made no progress for {} ms", self.limits.send_stall_max_ms));
             self.reset(key);
         } else {
             connection.is_watched = true;
@@ -167,9 +172,13 @@ impl Core {
     }
 
     fn report(&mut self, key: Key, reason: &str) {
+        self.counters.close_reasons.count(first_word(reason));
+        self.log_close(key, reason);
+    }
+
+    fn log_close(&mut self, key: Key, reason: &str) {
         let Some(connection) = self.table.get_mut(key) else { return };
         let peer = connection.conversation.session().peer;
-        self.counters.close_reasons.count(first_word(reason));
         if let Some(suppressed) = self.log.allows(self.now.monotonic_ms) {
             info!(%peer, reason, suppressed, "closing a connection");
         }
