@@ -6,10 +6,11 @@ mod net_support;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use net_support::{ANY, Client, Echo, PATIENCE, append, framed, serve, serve_scripted, stop};
+use net_support::{ANY, Client, Command, Echo, PATIENCE, append, framed, serve, serve_scripted, stop};
 use rallypoint::clock::Now;
 use rallypoint::net::{CoreFailure, CorePlan, ServerSettings, StartError, start};
 use rallypoint::ring::{RingSettings, Waker};
@@ -127,6 +128,60 @@ fn a_service_that_cannot_be_made_takes_the_server_with_it() {
     let server = start(listening_on(ANY), vec![plan(make), plan(make)]).expect("the ports are free");
     let error = server.join().expect_err("core 1 cannot run");
     assert_eq!(error.to_string(), "core 1 failed: no data");
+}
+
+/// Says when it goes whether its core still listens.
+struct Failing(Option<SocketAddr>, crossbeam::channel::Sender<bool>);
+
+impl Service for Failing {
+    fn begin(&mut self, _: Now) {}
+
+    fn request(&mut self, _: ConnectionId, _: &mut Session, frame: &[u8], _: &mut Vec<u8>) -> Verdict {
+        self.0 = std::str::from_utf8(frame).expect("text").parse().ok();
+        Verdict::Answered
+    }
+
+    fn closed(&mut self, _: ConnectionId) {}
+
+    fn written(&mut self, _: u64, _: Result<(), WriteFailure>) {}
+
+    fn turn(&mut self, _: Now, _: &mut dyn Network) -> io::Result<()> {
+        if self.0.is_some() { Err(io::Error::other("as asked")) } else { Ok(()) }
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0.is_some_and(|address| std::net::TcpStream::connect(address).is_ok()));
+    }
+}
+
+#[test]
+fn a_service_that_fails_goes_after_the_ring_that_writes_its_files() {
+    let (listens, told) = crossbeam::channel::unbounded();
+    let server = serve(1, ServerSettings::default(), move |_| Failing(None, listens.clone()));
+    let address = server.bootstrap_addresses()[0];
+    Client::connect(address).send(address.to_string().as_bytes());
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(false), "what the core had is gone by then");
+    assert_eq!(server.join().expect_err("the service failed").to_string(), "core 0 failed: as asked");
+}
+
+#[test]
+fn a_stop_that_waits_for_a_write_sleeps() {
+    let (server, script) = serve_scripted(ServerSettings::default());
+    // Nobody reads it: the write does not end.
+    let (_reader, writer) = io::pipe().expect("a pipe");
+    script.tell(Command::Write(writer.as_raw_fd(), 0, vec![1; 1 << 20], 1));
+    assert_eq!(Client::connect(server.bootstrap_addresses()[0]).ask(b"a"), b"a");
+    let metrics = server.metrics();
+    let before = metrics[0].snapshot().turns;
+    stop(server);
+    let turns = metrics[0].snapshot().turns - before;
+    assert!(turns < 50, "{turns} turns of a core with nothing to do");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::page::{CONTENT_TYPE, Page};
@@ -30,7 +30,6 @@ pub struct Endpoint {
 #[derive(Debug)]
 pub struct Serving {
     listener: Arc<TcpListener>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 /// An answer: status line, media type, text.
@@ -54,11 +53,11 @@ impl Endpoint {
     /// No thread can be made.
     pub fn serve(self, page: Page, clock: fn() -> Now) -> io::Result<Serving> {
         let (page, listener) = (Arc::new(page), Arc::new(self.listener));
-        let mut serving = Serving { listener: listener.clone(), threads: Vec::new() };
+        let serving = Serving { listener: listener.clone() };
         for number in 0..THREADS {
             let (page, listener, patience) = (page.clone(), listener.clone(), self.patience);
             let body = move || answer_all(&listener, &page, clock, patience);
-            serving.threads.push(thread::Builder::new().name(format!("metrics-{number}")).spawn(body)?);
+            thread::Builder::new().name(format!("metrics-{number}")).spawn(body)?;
         }
         Ok(serving)
     }
@@ -76,11 +75,8 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // Ends the accepts that wait, and all to come.
+        // Ends the accepts that wait, and all to come. The threads are not waited for: a peer may hold each for a while.
         let _ = socket2::SockRef::from(&*self.listener).shutdown(Shutdown::Both);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
     }
 }
 

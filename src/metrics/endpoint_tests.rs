@@ -91,3 +91,14 @@ fn it_ends_when_it_is_dropped() {
     drop(serving);
     assert!(TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn its_end_waits_for_no_peer() {
+    let (serving, _) = serve(5_000 * MS);
+    let mut slow: Vec<TcpStream> = (0..THREADS).map(|_| connect(&serving)).collect();
+    slow.iter_mut().for_each(|stream| stream.write_all(b"GET /").expect("sent"));
+    thread::sleep(100 * MS);
+    let began = Instant::now();
+    drop(serving);
+    assert!(began.elapsed() < 1_000 * MS, "it took {:?}", began.elapsed());
+}

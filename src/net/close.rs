@@ -104,6 +104,13 @@ impl Core {
         }
     }
 
+    /// When a stop is to go on with what takes too long, or to give it up.
+    pub(super) fn stop_deadline_ms(&self) -> Option<u64> {
+        let stop_by_ms = self.stop_by_ms?;
+        let is_grace = self.now.monotonic_ms >= stop_by_ms;
+        Some(if is_grace { stop_by_ms + STOP_GRACE_MS } else { stop_by_ms })
+    }
+
     /// Whether the core has come to its end; closes what takes too long. The service may still have to write.
     pub(super) fn has_stopped(&mut self, has_to_write: bool) -> bool {
         let Some(stop_by_ms) = self.stop_by_ms else { return false };
@@ -171,6 +178,7 @@ impl Core {
         self.reset(key);
     }
 
+    /// Counts and logs what a peer did.
     fn report(&mut self, key: Key, reason: &str) {
         self.counters.close_reasons.count(first_word(reason));
         self.log_close(key, reason);

@@ -155,7 +155,7 @@ impl Core {
     /// When the core must turn at the latest for its own sake.
     pub(super) fn deadline_ms(&mut self) -> Option<u64> {
         let wheels = [self.idle.as_mut().and_then(Wheel::next_ms), self.stalls.next_ms()];
-        wheels.into_iter().chain([self.accept_again_ms, self.stop_by_ms]).flatten().min()
+        wheels.into_iter().chain([self.accept_again_ms, self.stop_deadline_ms()]).flatten().min()
     }
 
     /// Begins a turn: looks at the clock.
@@ -173,7 +173,10 @@ impl Core {
         self.waits.tidy(|connection| table.get_mut(key_of(connection)).is_some());
         self.ring.publish_buffers();
         self.rearm_starved();
-        let is_unfinished = !self.resuming.is_empty() || !self.arrivals.is_empty() || !self.dirty.is_empty();
+        let is_unfinished = !self.resuming.is_empty()
+            || !self.arrivals.is_empty()
+            || !self.dirty.is_empty()
+            || !self.starved.is_empty();
         let at_once_ms = is_unfinished.then_some(self.now.monotonic_ms);
         let Holdings { kept_bytes, unsent_bytes } = self.holdings;
         let trim_ms = self.tide.stands_at(service_bytes + kept_bytes + unsent_bytes, self.now.monotonic_ms);
@@ -288,6 +291,8 @@ impl LogBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::trim::Trimmer;
+    use crate::ring::{RingSettings, Waker};
 
     #[test]
     fn a_turn_is_shared_by_those_who_were_not_done() {
@@ -299,6 +304,34 @@ mod tests {
         let many = (UNFINISHED_REQUESTS_PER_TURN / CONNECTION_REQUESTS_PER_TURN_MIN) as usize;
         assert!(share_of_turn(many - 60) > CONNECTION_REQUESTS_PER_TURN_MIN);
         assert_eq!([many, many + 1, 15_000].map(share_of_turn), [CONNECTION_REQUESTS_PER_TURN_MIN; 3]);
+    }
+
+    /// A core without connections, and a way to wake it.
+    fn core() -> (Core, Waker) {
+        let waker = Waker::new().expect("a descriptor");
+        let settings = RingSettings { submissions: 8, completions: 16, buffers: 4, buffer_bytes: 64 };
+        let ring = Ring::new(settings, waker.clone()).expect("io_uring is allowed");
+        let (quota, tide) = (Arc::new(Quota::new(10, 10)), Tide::new(Trimmer::start().expect("a thread")));
+        (Core::new(ring, Vec::new(), NetworkLimits::default(), quota, Arc::default(), tide), waker)
+    }
+
+    #[test]
+    fn a_core_does_not_sleep_while_receives_wait_for_a_buffer() {
+        let (mut core, waker) = core();
+        // Those in front are gone, and nothing will complete for them.
+        let count = core.ring.buffer_count() as u32 + 1;
+        core.starved.extend((0..count).map(|slot| Key { slot, generation: 0 }));
+        core.begin_turn();
+        core.finish_turn(None, 0);
+        assert_eq!(core.starved.len(), 1);
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            waker.wake();
+        });
+        core.ring.enter(1).expect("the ring works");
+        assert!(!core.ring.collect(&mut Vec::new()), "it slept until somebody else woke it");
+        core.finish_turn(None, 0);
+        assert!(core.starved.is_empty());
     }
 
     #[test]

@@ -10,7 +10,10 @@ use crate::shard::service::{Service, WriteFailure};
 
 /// Turns a core until it is told to stop and has stopped; gives the service back. Runs as one task of the core's glommio
 /// executor, which it shares only while glommio operations are outstanding.
-pub(super) async fn run<S: Service>(mut core: Core, mut service: S, stop: Stop) -> io::Result<S> {
+///
+/// The order of the parameters matters: should it fail, the last of them goes first, and the core's ring waits for what it
+/// writes before the service closes the files.
+pub(super) async fn run<S: Service>(mut service: S, mut core: Core, stop: Stop) -> io::Result<S> {
     let mut sleeper = Sleeper::default();
     let mut completions = Vec::new();
     core.listen();

@@ -140,7 +140,7 @@ where
             let ring = patiently(patience, || Ring::new(ring, waker.clone()))?;
             ring.let_workers_run_on(&spare_cpus)?;
             let core = Core::new(ring, listeners, limits, quota, counters, tide);
-            driver::run(core, service, context.stop).await.map(drop)
+            driver::run(service, core, context.stop).await.map(drop)
         };
         match spawn(core, plan.cpu, patience, stop.clone(), body) {
             Ok(thread) => server.threads.push(thread),
