@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use glommio::{LocalExecutorBuilder, Placement};
+use tracing::warn;
 
 use super::core::{Core, NetworkLimits};
 use super::driver;
@@ -119,12 +120,9 @@ where
     let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
     let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
     let stop = Stop::new(wakers.to_vec());
-    // Two of the largest must fit, or they could never come in.
-    let least = settings.limits.request_max_bytes.saturating_mul(2);
-    let share = (settings.limits.queued_requests_max_bytes / plans.len().max(1)).max(least);
-    let limits = NetworkLimits { queued_requests_max_bytes: share, ..settings.limits };
+    let limits = limits_of_a_core(settings.limits, plans.len());
     let trimmer = Trimmer::start().map_err(StartError::Trimmer)?;
-    let quota = Arc::new(Quota::new(settings.limits.max_connections, settings.limits.max_connections_per_ip));
+    let quota = Arc::new(Quota::new(limits.max_connections, limits.max_connections_per_ip));
     let cores_cpus: Vec<usize> = plans.iter().filter_map(|plan| plan.cpu).collect();
     let spare_cpus: Arc<[usize]> = spare(&cores_cpus, &preflight::allowed_cpus()).into();
     let mut server = Server { threads: Vec::new(), counters: Vec::new(), bootstrap, own, stop: stop.clone() };
@@ -152,6 +150,21 @@ where
         }
     }
     Ok(server)
+}
+
+/// Each core has its share of what all connections may have sent and not seen executed.
+fn limits_of_a_core(limits: NetworkLimits, cores: usize) -> NetworkLimits {
+    let (most, largest) = (limits.queued_requests_max_bytes, limits.request_max_bytes);
+    // Two of the largest must fit, or they could never come in.
+    let share = (most / cores.max(1)).max(largest.saturating_mul(2));
+    let all = share.saturating_mul(cores);
+    if all > most {
+        warn!(
+            "queued.max.request.bytes is {most}, but {all} may be taken: each of {cores} cores has room for two requests of \
+             socket.request.max.bytes ({largest})"
+        );
+    }
+    NetworkLimits { queued_requests_max_bytes: share, ..limits }
 }
 
 /// The CPU of each core: the i-th allowed one, lowest first; from the first one again when there are more cores.
