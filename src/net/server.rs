@@ -308,6 +308,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_core_has_its_share_of_what_waits_and_room_for_two_of_the_largest() {
+        let share = |cores, queued_requests_max_bytes| {
+            let limits =
+                NetworkLimits { request_max_bytes: 100, queued_requests_max_bytes, ..NetworkLimits::default() };
+            limits_of_a_core(limits, cores).queued_requests_max_bytes
+        };
+        assert_eq!([share(1, 1_000), share(5, 1_000)], [1_000, 200], "a total");
+        assert_eq!([share(6, 1_000), share(1, 0)], [200, 200], "none");
+    }
+
+    #[test]
     fn cores_take_the_allowed_cpus_in_order_and_share_when_they_must() {
         assert_eq!(place(2, &[3, 5, 7]), [Some(3), Some(5)]);
         assert_eq!(place(3, &[3, 5]), [Some(3), Some(5), Some(3)]);
