@@ -5,16 +5,15 @@ use std::io;
 use super::core::Core;
 use super::stop::Stop;
 use crate::limits::COMPLETIONS_BETWEEN_LOOKS;
-use crate::ring::{Completion, FailedHalf, Kind, Sleeper};
+use crate::ring::{Completion, FailedHalf, Kind};
 use crate::shard::service::{Service, WriteFailure};
 
-/// Turns a core until it is told to stop and has stopped; gives the service back. Runs as one task of the core's glommio
-/// executor, which it shares only while glommio operations are outstanding.
+/// Turns a core until it is told to stop and has stopped; gives the service back. It is the one task of the core's glommio
+/// executor, and never lets another in.
 ///
 /// The order of the parameters matters: should it fail, the last of them goes first, and the core's ring waits for what it
 /// writes before the service closes the files.
-pub(super) async fn run<S: Service>(mut service: S, mut core: Core, stop: Stop) -> io::Result<S> {
-    let mut sleeper = Sleeper::default();
+pub(super) fn run<S: Service>(mut service: S, mut core: Core, stop: Stop) -> io::Result<S> {
     let mut completions = Vec::new();
     core.listen();
     loop {
@@ -41,7 +40,7 @@ pub(super) async fn run<S: Service>(mut service: S, mut core: Core, stop: Stop) 
             core.ring.enter(0)?;
         }
         core.turn_is_over();
-        sleeper.wait(&mut core.ring, !completions.is_empty()).await?;
+        core.ring.wait(!completions.is_empty())?;
     }
 }
 

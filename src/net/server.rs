@@ -138,7 +138,7 @@ where
             let ring = patiently(patience, || Ring::new(ring, waker.clone()))?;
             ring.let_workers_run_on(&spare_cpus)?;
             let core = Core::new(ring, listeners, limits, quota, counters, tide);
-            driver::run(service, core, context.stop).await.map(drop)
+            driver::run(service, core, context.stop).map(drop)
         };
         match spawn(core, plan.cpu, patience, stop.clone(), body) {
             Ok(thread) => server.threads.push(thread),

@@ -6,14 +6,11 @@
 //!
 //! - [`Ring`] submits and collects; a ring stays on the thread that made it.
 //! - [`Waker`] wakes a ring from any thread, with or without a ring of its own.
-//! - [`outstanding`] counts glommio operations: while there are any, [`Sleeper`] sleeps through glommio.
 
 #![allow(clippy::disallowed_methods, reason = "clocks and sockets belong here")]
 
 mod buffers;
-pub mod outstanding;
 mod sends;
-mod sleep;
 mod submit;
 mod timer;
 mod token;
@@ -22,7 +19,6 @@ mod writes;
 
 pub use buffers::BufferId;
 pub use sends::Sent;
-pub use sleep::Sleeper;
 pub use submit::{Completion, Ring, RingSettings, accepted};
 pub use token::{Key, Kind};
 pub use wake::Waker;

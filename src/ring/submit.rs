@@ -230,14 +230,11 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel has everything that there was to submit.
-    pub(super) fn is_submitted(&mut self) -> bool {
-        self.waiting.is_empty() && self.io.submission().is_empty()
-    }
-
-    /// Whether completions are there that [`Ring::collect`] would take.
-    pub fn has_completions(&mut self) -> bool {
-        !self.io.completion().is_empty()
+    /// Submits everything and waits until something has completed. Does not wait if the core is busy: it has something to go on
+    /// with.
+    pub fn wait(&mut self, is_busy: bool) -> io::Result<()> {
+        let is_submitted = self.waiting.is_empty() && self.io.submission().is_empty();
+        if is_submitted && !self.io.completion().is_empty() { Ok(()) } else { self.enter(u32::from(!is_busy)) }
     }
 
     /// Takes the completions that are there and appends those of sockets to `into`. True if another thread has woken the ring.
@@ -268,19 +265,6 @@ impl Ring {
             self.push(read, None);
         }
         was_woken
-    }
-
-    pub(super) fn io(&self) -> &IoUring {
-        &self.io
-    }
-
-    pub(super) fn enable_notifications(&mut self, is_enabled: bool) {
-        let completions = self.io.completion();
-        if is_enabled {
-            completions.enable_eventfd();
-        } else {
-            completions.disable_eventfd();
-        }
     }
 
     fn push(&mut self, entry: squeue::Entry, linked: Option<squeue::Entry>) {

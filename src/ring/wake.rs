@@ -73,7 +73,7 @@ impl WakeReader {
 }
 
 /// A blocking eventfd: a read of it waits on a ring.
-pub(super) fn eventfd() -> io::Result<OwnedFd> {
+fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     if fd < 0 {
@@ -84,7 +84,7 @@ pub(super) fn eventfd() -> io::Result<OwnedFd> {
 }
 
 /// Adds one to an eventfd.
-pub(super) fn notify(eventfd: RawFd) {
+fn notify(eventfd: RawFd) {
     let one = 1u64;
     // SAFETY: eight bytes of a live value are read.
     let written = unsafe { libc::write(eventfd, (&raw const one).cast(), size_of::<u64>()) };
