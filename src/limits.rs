@@ -127,9 +127,6 @@ pub const MEMBER_METADATA_MAX_BYTES: usize = 4 << 20;
 /// come about when invalid UTF-8 is replaced, would not come back as they were. They are answered INVALID_GROUP_ID or INVALID_REQUEST.
 pub const NAME_MAX_BYTES: usize = i16::MAX as usize;
 
-/// Characters of a client's software name and version that are kept with its connection.
-pub const CLIENT_SOFTWARE_MAX_CHARS: usize = 64;
-
 /// Topics that one core may have asked to be created by look-ups, without having heard of them yet; more names are left out,
 /// and their clients ask again.
 pub const AUTO_CREATIONS_UNDER_WAY_MAX: usize = 10_000;

@@ -112,7 +112,7 @@ impl World {
             metrics: Arc::default(),
         };
         let peer = SocketAddr::from(([10, 0, 0, 17], 50_000));
-        let session = Session { listener: ListenerIndex(0), peer, software: None };
+        let session = Session { listener: ListenerIndex(0), peer };
         let shard = Shard::new(parts, now);
         let mut world = World { shard, views, member_id: String::new(), now, session, network: Paper::default() };
         world.join();

@@ -123,7 +123,7 @@ impl Core {
             return self.log_refusal(key);
         }
         self.counters.connections_accepted.add(1);
-        let session = Session { listener: self.listeners[slot].index, peer, software: None };
+        let session = Session { listener: self.listeners[slot].index, peer };
         let now_ms = self.now.monotonic_ms;
         let connection = self.table.insert(|key| Connection::new(key, socket, Conversation::new(session), now_ms));
         let key = connection.key;

@@ -69,7 +69,7 @@ impl World {
     fn new() -> World {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         World {
-            conversation: Conversation::new(Session { listener: ListenerIndex(0), peer, software: None }),
+            conversation: Conversation::new(Session { listener: ListenerIndex(0), peer }),
             model: Model::default(),
             pool: Pool::default(),
             waits: Waits::default(),

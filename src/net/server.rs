@@ -55,8 +55,6 @@ pub struct CorePlan<F> {
 pub struct CoreContext {
     /// The index of the core.
     pub core: usize,
-    /// The wakers of all cores, by index.
-    pub wakers: Arc<[Waker]>,
     /// Stops the whole server.
     pub stop: Stop,
     /// Where the core counts.
@@ -118,8 +116,7 @@ where
         return Err(StartError::Preflight(report));
     }
     let (listeners, bootstrap, own) = bind_patiently(&settings, &plans)?;
-    let wakers: Arc<[Waker]> = plans.iter().map(|plan| plan.waker.clone()).collect();
-    let stop = Stop::new(wakers.to_vec());
+    let stop = Stop::new(plans.iter().map(|plan| plan.waker.clone()).collect());
     let limits = limits_of_a_core(settings.limits, plans.len());
     let trimmer = Trimmer::start().map_err(StartError::Trimmer)?;
     let quota = Arc::new(Quota::new(limits.max_connections, limits.max_connections_per_ip));
@@ -129,7 +126,7 @@ where
     for (core, (plan, listeners)) in plans.into_iter().zip(listeners).enumerate() {
         let counters = Arc::<CoreMetrics>::default();
         server.counters.push(counters.clone());
-        let context = CoreContext { core, wakers: wakers.clone(), stop: stop.clone(), metrics: counters.clone() };
+        let context = CoreContext { core, stop: stop.clone(), metrics: counters.clone() };
         let (ring, limits, quota, waker) = (settings.ring, limits.clone(), quota.clone(), plan.waker);
         let (make, patience, tide) = (plan.service, settings.patience, Tide::new(trimmer.clone()));
         let spare_cpus = spare_cpus.clone();

@@ -107,7 +107,7 @@ mod tests {
 
     fn insert(table: &mut Table) -> Key {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let session = Session { listener: ListenerIndex(0), peer, software: None };
+        let session = Session { listener: ListenerIndex(0), peer };
         let socket = std::fs::File::open("/dev/null").expect("it exists").into();
         table.insert(|key| Connection::new(key, socket, Conversation::new(session), 0)).key
     }

@@ -18,24 +18,13 @@ pub struct ConnectionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerIndex(pub u8);
 
-/// What is known of a connection's peer. The network makes it; the service fills in what the peer says of itself.
+/// What is known of a connection's peer.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The listener on which the connection came in.
     pub listener: ListenerIndex,
     /// The peer's address; a v4-mapped IPv6 address is shown as IPv4.
     pub peer: SocketAddr,
-    /// From ApiVersions v3 and newer.
-    pub software: Option<Box<ClientSoftware>>,
-}
-
-/// What a client says of itself in ApiVersions (KIP-511).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientSoftware {
-    /// For example `apache-kafka-java`.
-    pub name: String,
-    /// For example `4.4.0`.
-    pub version: String,
 }
 
 /// What became of one request frame.

@@ -4,13 +4,12 @@
 use super::reply_frame;
 use crate::errors::ErrorCode;
 use crate::shard::Shard;
-use crate::shard::service::{ClientSoftware, Session, Verdict};
+use crate::shard::service::Verdict;
 use crate::wire::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
 use crate::wire::{ApiKey, Array, Cursor, Malformed, Wire, versions};
 
 pub(super) fn handle(
     shard: &Shard,
-    session: &mut Session,
     version: i16,
     correlation_id: i32,
     body: &mut Cursor<'_>,
@@ -18,7 +17,7 @@ pub(super) fn handle(
 ) -> Result<Verdict, Malformed> {
     let (version, error) = if ApiKey::ApiVersions.serves(version) {
         let request = ApiVersionsRequest::read(body, ApiKey::ApiVersions.version(version))?;
-        (version, judge(shard, session, version, &request))
+        (version, judge(shard, version, &request))
     } else {
         // The layout of version 0 is the one that every client can read; the body of such a request is not looked at.
         (0, ErrorCode::UNSUPPORTED_VERSION)
@@ -52,13 +51,12 @@ fn own_range() -> [ApiVersion; 1] {
     [ApiVersion { api_key: ApiKey::ApiVersions.number(), min_version: range.first, max_version: range.last }]
 }
 
-fn judge(shard: &Shard, session: &mut Session, version: i16, request: &ApiVersionsRequest<'_>) -> ErrorCode {
+fn judge(shard: &Shard, version: i16, request: &ApiVersionsRequest<'_>) -> ErrorCode {
     if version >= 3 {
         let (name, software_version) = (&request.client_software_name, &request.client_software_version);
         if !is_software_text(name) || !is_software_text(software_version) {
             return ErrorCode::INVALID_REQUEST;
         }
-        session.software = Some(Box::new(ClientSoftware { name: bounded(name), version: bounded(software_version) }));
     }
     // KIP-1242: the two come together, and a client that means another node must bootstrap anew.
     match (&request.cluster_id, request.node_id) {
@@ -80,22 +78,9 @@ fn is_software_text(text: &str) -> bool {
         && bytes.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
 }
 
-/// What a session keeps of it: enough for people, bounded for memory.
-fn bounded(text: &str) -> String {
-    text.chars().take(crate::limits::CLIENT_SOFTWARE_MAX_CHARS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::CLIENT_SOFTWARE_MAX_CHARS;
-
-    #[test]
-    fn a_session_keeps_so_many_characters_and_no_more() {
-        let kept = |count| bounded(&"x".repeat(count)).len();
-        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS), CLIENT_SOFTWARE_MAX_CHARS);
-        assert_eq!(kept(CLIENT_SOFTWARE_MAX_CHARS + 1), CLIENT_SOFTWARE_MAX_CHARS);
-    }
 
     #[test]
     fn software_is_named_by_kafkas_rule() {

@@ -127,7 +127,7 @@ fn execute(
     let header = HeaderView::read(&mut body, api.request_header_version(version))?;
     let correlation_id = header.prefix.correlation_id();
     if api == ApiKey::ApiVersions {
-        return api_versions::handle(shard, session, version, correlation_id, &mut body, replies);
+        return api_versions::handle(shard, version, correlation_id, &mut body, replies);
     }
     let context = RequestContext { connection, session, header, version: api.version(version), now: shard.now };
     let mut writer = Writer::new(replies);

@@ -183,7 +183,7 @@ impl World {
         self.next_connection += 1;
         let connection = ConnectionId(self.next_connection);
         let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
-        let mut session = Session { listener: self.listener, peer, software: None };
+        let mut session = Session { listener: self.listener, peer };
         let mut replies = Vec::new();
         let shard = &mut self.shards[core];
         shard.begin(self.now);

@@ -73,7 +73,7 @@ impl World {
     pub(super) fn open_at_server(&mut self, connection: u64) {
         let port = 10_000 + (connection % 50_000) as u16;
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let session = Session { listener: ListenerIndex(0), peer, software: None };
+        let session = Session { listener: ListenerIndex(0), peer };
         if self.is_alive(connection) {
             self.model.opened(connection, self.connections[connection as usize].core);
         }
