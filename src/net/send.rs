@@ -78,7 +78,7 @@ impl Core {
         connection.conversation.sent(bytes);
         connection.active_ms = self.now.monotonic_ms;
         match sent {
-            Sent::Some { .. } if !connection.is_closing => {
+            Sent::Some if !connection.is_closing => {
                 connection.progress_ms = self.now.monotonic_ms;
                 connection.has_rest = true;
                 if !connection.is_dirty {
@@ -86,7 +86,7 @@ impl Core {
                     self.dirty.push(key);
                 }
             }
-            Sent::Some { .. } => {
+            Sent::Some => {
                 connection.is_sending = false;
                 self.ring.forget_send(key);
             }
@@ -94,7 +94,7 @@ impl Core {
                 connection.is_sending = false;
                 self.pool.give_back(buffer);
             }
-            Sent::Failed(_, buffer) => {
+            Sent::Failed(buffer) => {
                 connection.is_sending = false;
                 self.pool.give_back(buffer);
                 self.close(key);

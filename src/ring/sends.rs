@@ -1,19 +1,14 @@
 //! Replies that the kernel is sending: the ring keeps each until its completion, one per slot.
 
-use std::io;
-
 /// What became of a send.
 #[derive(Debug)]
 pub enum Sent {
     /// All bytes are out; the buffer comes back for reuse.
     All(Vec<u8>),
     /// The peer's window took only some: send the rest with [`super::Ring::send_rest`].
-    Some {
-        /// Bytes that went out this time.
-        bytes: usize,
-    },
+    Some,
     /// The connection is broken; the buffer comes back for reuse.
-    Failed(io::Error, Vec<u8>),
+    Failed(Vec<u8>),
 }
 
 /// A buffer per slot, and how much of it went out.
@@ -56,11 +51,11 @@ impl Sends {
     pub(super) fn completed(&mut self, slot: u32, result: i32) -> Sent {
         let sending = &mut self.slots[slot as usize];
         if result < 0 {
-            return Sent::Failed(io::Error::from_raw_os_error(-result), std::mem::take(&mut sending.bytes));
+            return Sent::Failed(std::mem::take(&mut sending.bytes));
         }
         sending.from += result as usize;
         if sending.from < sending.bytes.len() {
-            return Sent::Some { bytes: result as usize };
+            return Sent::Some;
         }
         let mut bytes = std::mem::take(&mut sending.bytes);
         bytes.clear();
