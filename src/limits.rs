@@ -85,6 +85,10 @@ pub const CHANGED_TOPICS_MAX: usize = 10_000;
 /// Configs that one CreateTopics may set, for all its topics together (POLICY_VIOLATION above).
 pub const CREATE_CONFIGS_MAX: usize = 100_000;
 
+/// Bytes of all CreateTopics and DeleteTopics of one core that wait for control; one that would make them more is answered
+/// REQUEST_TIMED_OUT, which lets clients ask again.
+pub const CHANGES_UNDER_WAY_MAX_BYTES: usize = 64 << 20;
+
 /// Topics that may exist.
 pub const TOPICS_MAX: usize = 50_000;
 

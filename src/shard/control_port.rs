@@ -54,6 +54,8 @@ pub(super) struct ControlPort {
     /// The owner's next write to its log.
     append: Option<Append>,
     parked: HashMap<u64, ParkedRequest>,
+    /// Of all that are parked, as their askers weigh them.
+    parked_bytes: usize,
     next_token: u64,
     told: VecDeque<(u64, Reply)>,
     /// Topics that this core has asked for and not heard of yet; they are not asked for again meanwhile.
@@ -62,6 +64,7 @@ pub(super) struct ControlPort {
 }
 
 struct ParkedRequest {
+    bytes: usize,
     connection: ConnectionId,
     api: ApiKey,
     version: Version,
@@ -78,6 +81,7 @@ impl ControlPort {
             owner,
             append: None,
             parked: HashMap::new(),
+            parked_bytes: 0,
             next_token: 0,
             told: VecDeque::new(),
             internal_under_way: Default::default(),
@@ -85,16 +89,23 @@ impl ControlPort {
         }
     }
 
-    /// Asks for a change; `write` makes the body of the reply when it is done.
+    /// Whether a change of so many bytes may be asked for now: until it is made they are kept.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.parked_bytes + bytes <= limits::CHANGES_UNDER_WAY_MAX_BYTES
+    }
+
+    /// Asks for a change of `bytes`; `write` makes the body of the reply when it is done.
     pub(super) fn ask(
         &mut self,
         context: &RequestContext<'_>,
         api: ApiKey,
         request: Request,
+        bytes: usize,
         write: WriteReply,
     ) -> Verdict {
         let (connection, version) = (context.connection, context.version);
-        let parked = ParkedRequest { connection, api, version, correlation_id: context.correlation_id(), write };
+        let parked = ParkedRequest { bytes, connection, api, version, correlation_id: context.correlation_id(), write };
+        self.parked_bytes += bytes;
         let token = self.send(request);
         self.parked.insert(token, parked);
         Verdict::Parked
@@ -156,6 +167,7 @@ impl ControlPort {
                 _ => {}
             }
             if let Some(parked) = self.parked.remove(&token) {
+                self.parked_bytes -= parked.bytes;
                 answer(parked, reply, network, metrics);
             }
         }
@@ -204,7 +216,7 @@ impl ControlPort {
 pub(super) const OWNER: usize = 0;
 
 fn answer(parked: ParkedRequest, reply: Reply, network: &mut dyn Network, metrics: &CoreMetrics) {
-    let ParkedRequest { connection, api, version, correlation_id, write } = parked;
+    let ParkedRequest { connection, api, version, correlation_id, write, .. } = parked;
     let mut once = Some((write, reply));
     network.answer(connection, &mut |replies| {
         let (write, reply) = once.take().expect("a reply is written once");

@@ -15,8 +15,8 @@ struct Mailbox<M> {
 
 /// The mailboxes of all cores; each core has a clone.
 ///
-/// A queue is bounded by what may be under way: at most one request of each parked connection, each of so many topics
-/// ([`crate::limits::CHANGED_TOPICS_MAX`]), and one creation of each internal or auto-created topic.
+/// A queue is bounded by what may be under way: at most one request of each parked connection, those of a core together of so
+/// many bytes ([`crate::limits::CHANGES_UNDER_WAY_MAX_BYTES`]), and one creation of each internal or auto-created topic.
 pub struct Mailboxes<M>(Arc<[Mailbox<M>]>);
 
 impl<M> Clone for Mailboxes<M> {

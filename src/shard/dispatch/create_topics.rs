@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::RequestContext;
+use super::{BUSY, RequestContext};
 use crate::auth::{Operation, Resource};
 use crate::control::{CreateTopics, CreatedTopic, NewAssignment, NewTopic, Reply, Request};
 use crate::errors::ErrorCode;
@@ -27,13 +27,18 @@ pub(super) fn handle(
     reply: &mut Writer<'_>,
 ) -> Verdict {
     if let Err(message) = check_size(&request) {
-        refuse_all(&request, &message, reply, context.version);
+        refuse_all(&request, ErrorCode::POLICY_VIOLATION, &message, reply, context.version);
         return Verdict::Answered;
     }
     let (topics, mut answers) = admit(shard, context, &request);
     let default_records = shard.settings.records_per_partition;
     if topics.is_empty() {
         write(&answers, default_records, reply, context.version);
+        return Verdict::Answered;
+    }
+    let bytes = topics.iter().map(bytes_of).sum();
+    if !shard.control.has_room_for(bytes) {
+        refuse_all(&request, ErrorCode::REQUEST_TIMED_OUT, BUSY, reply, context.version);
         return Verdict::Answered;
     }
     let may_see = |topic: &NewTopic| shard.allows(context, Operation::DescribeConfigs, Resource::Topic(&topic.name));
@@ -45,7 +50,7 @@ pub(super) fn handle(
             .extend(created.into_iter().zip(may_see).map(|(topic, may_see_configs)| Answer { topic, may_see_configs }));
         write(&answers, default_records, writer, version);
     };
-    shard.control.ask(context, ApiKey::CreateTopics, Request::CreateTopics(create), Box::new(write))
+    shard.control.ask(context, ApiKey::CreateTopics, Request::CreateTopics(create), bytes, Box::new(write))
 }
 
 /// What is asked for is kept until control has made it, so it must not be much; control itself looks at what it comes to.
@@ -68,11 +73,17 @@ fn check_size(request: &CreateTopicsRequest<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn refuse_all(request: &CreateTopicsRequest<'_>, message: &str, reply: &mut Writer<'_>, version: Version) {
+fn refuse_all(
+    request: &CreateTopicsRequest<'_>,
+    error_code: ErrorCode,
+    message: &str,
+    reply: &mut Writer<'_>,
+    version: Version,
+) {
     let row = |topic: CreatableTopic<'_>, rows: &mut Rows<'_, '_>| {
         rows.push(CreatableTopicResult {
             name: topic.name,
-            error_code: ErrorCode::POLICY_VIOLATION.0,
+            error_code: error_code.0,
             error_message: Some(message.into()),
             ..Default::default()
         });
@@ -85,6 +96,17 @@ fn refuse_all(request: &CreateTopicsRequest<'_>, message: &str, reply: &mut Writ
         ..Default::default()
     };
     response.write(reply, version);
+}
+
+/// Roughly what it takes in memory.
+fn bytes_of(topic: &NewTopic) -> usize {
+    let assignment = |assignment: &NewAssignment| size_of_val(assignment) + size_of_val(&*assignment.broker_ids);
+    let config = |config: &(String, Option<String>)| {
+        size_of_val(config) + config.0.len() + config.1.as_ref().map_or(0, String::len)
+    };
+    let assignments: usize = topic.assignments.iter().map(assignment).sum();
+    let configs: usize = topic.configs.iter().map(config).sum();
+    size_of_val(topic) + topic.name.len() + assignments + configs
 }
 
 struct Answer {

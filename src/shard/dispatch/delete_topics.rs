@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::RequestContext;
+use super::{BUSY, RequestContext};
 use crate::auth::{Operation, Resource};
 use crate::control::{DeleteTopics, DeletedTopic, Reply, Request, TopicReference};
 use crate::errors::ErrorCode;
@@ -22,7 +22,8 @@ pub(super) fn handle(
     reply: &mut Writer<'_>,
 ) -> Verdict {
     if request.topic_names.len() + request.topics.len() > limits::CHANGED_TOPICS_MAX {
-        refuse_all(&request, reply, context.version);
+        let message = format!("at most {} topics in one request are allowed", limits::CHANGED_TOPICS_MAX);
+        refuse_all(&request, ErrorCode::POLICY_VIOLATION, &message, reply, context.version);
         return Verdict::Answered;
     }
     if !shard.settings.delete_topics {
@@ -37,23 +38,35 @@ pub(super) fn handle(
         write(&answers, reply, context.version);
         return Verdict::Answered;
     }
+    let bytes = references.iter().map(bytes_of).sum();
+    if !shard.control.has_room_for(bytes) {
+        refuse_all(&request, ErrorCode::REQUEST_TIMED_OUT, BUSY, reply, context.version);
+        return Verdict::Answered;
+    }
     let delete = DeleteTopics { topics: references, timeout_ms: request.timeout_ms };
     let write = move |told: Reply, writer: &mut Writer<'_>, version: Version| {
         let Reply::DeletedTopics(deleted) = told else { unreachable!("control answers what it was asked") };
         answers.extend(deleted);
         write(&answers, writer, version);
     };
-    shard.control.ask(context, ApiKey::DeleteTopics, Request::DeleteTopics(delete), Box::new(write))
+    shard.control.ask(context, ApiKey::DeleteTopics, Request::DeleteTopics(delete), bytes, Box::new(write))
+}
+
+/// Roughly what it takes in memory.
+fn bytes_of(topic: &TopicReference) -> usize {
+    size_of_val(topic) + if let TopicReference::Name(name) = topic { name.len() } else { 0 }
 }
 
 /// What is asked for is kept until control has made it, so it must not be much.
-fn refuse_all(request: &DeleteTopicsRequest<'_>, reply: &mut Writer<'_>, version: Version) {
-    let message = format!("at most {} topics in one request are allowed", limits::CHANGED_TOPICS_MAX);
-    let refused = DeletableTopicResult {
-        error_code: ErrorCode::POLICY_VIOLATION.0,
-        error_message: Some((&*message).into()),
-        ..Default::default()
-    };
+fn refuse_all(
+    request: &DeleteTopicsRequest<'_>,
+    error_code: ErrorCode,
+    message: &str,
+    reply: &mut Writer<'_>,
+    version: Version,
+) {
+    let refused =
+        DeletableTopicResult { error_code: error_code.0, error_message: Some(message.into()), ..Default::default() };
     let each = |rows: &mut Rows<'_, '_>| {
         for name in request.topic_names.iter() {
             rows.push(DeletableTopicResult { name: Some(name), ..refused.clone() });

@@ -37,6 +37,9 @@ use crate::metrics::CoreMetrics;
 use crate::wire::versions;
 use crate::wire::{ApiKey, Cursor, FrameStart, HeaderView, Malformed, Prefix, ResponseHeader, Wire, Writer};
 
+/// Why control is not asked for more.
+const BUSY: &str = "too many changes of topics are under way";
+
 /// Executes one request frame and appends its reply frame.
 pub(super) fn request(
     shard: &mut Shard,

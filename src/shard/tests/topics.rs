@@ -172,6 +172,33 @@ fn what_topics_are_made_of_is_bounded_too() {
 }
 
 #[test]
+fn changes_under_way_are_bounded_all_together() {
+    let mut world = World::new(2, Settings::default());
+    let texts: Vec<String> = (0..120).map(|number| format!("{number:0>32000}")).collect();
+    // As much as that, and a little for what is around it.
+    let fit = limits::CHANGES_UNDER_WAY_MAX_BYTES / (120 * 32_100);
+    let config = |text| CreatableTopicConfig { name: "k".into(), value: Some(Cow::from(text)) };
+    let configs: Vec<_> = texts.iter().map(config).collect();
+    let topics = [CreatableTopic { configs: Array::Items(&configs), ..topic("t") }];
+    let request = CreateTopicsRequest { topics: Array::Items(&topics), ..Default::default() };
+    let names: Vec<Cow<'_, str>> = texts.iter().map(Cow::from).collect();
+    let delete = DeleteTopicsRequest { topic_names: Array::Items(&names), timeout_ms: 1_000, ..Default::default() };
+    for _ in 0..2 {
+        for _ in 0..fit {
+            assert!(matches!(world.send(1, CREATE, 7, &request).1, Verdict::Parked));
+        }
+        let (_, _, answer) = world.send(1, CREATE, 7, &request);
+        assert_eq!(created(&read(&answer.expect("refused at once"), CREATE, 7)), [("t".into(), 7)]);
+        let (_, _, answer) = world.send(1, DELETE, 5, &delete);
+        let answer = answer.expect("refused at once");
+        let response: DeleteTopicsResponse<'_> = read(&answer, DELETE, 5);
+        assert!(response.responses.len() == 120 && response.responses.iter().all(|row| row.error_code == 7));
+        // When they are answered there is room again.
+        world.settle();
+    }
+}
+
+#[test]
 fn assignments_name_the_leaders() {
     let mut world = World::new(2, Settings::default());
     let brokers = [[2], [2], [1]];
