@@ -15,6 +15,7 @@ use super::listener::{ListenError, ListeningSocket, bind_bootstrap, bind_own};
 use super::quota::Quota;
 use super::stop::Stop;
 use super::trim::{Tide, Trimmer};
+use crate::limits;
 use crate::metrics::{CoreMetrics, Snapshot};
 use crate::preflight::{self, Report};
 use crate::ring::{Ring, RingSettings, Waker};
@@ -155,7 +156,7 @@ fn limits_of_a_core(limits: NetworkLimits, cores: usize) -> NetworkLimits {
     // Two of the largest must fit, or they could never come in.
     let share = (most / cores.max(1)).max(largest.saturating_mul(2));
     let all = share.saturating_mul(cores);
-    if all > most {
+    if all > most && most != limits::QUEUED_REQUESTS_MAX_BYTES {
         warn!(
             "queued.max.request.bytes is {most}, but {all} may be taken: each of {cores} cores has room for two requests of \
              socket.request.max.bytes ({largest})"

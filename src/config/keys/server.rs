@@ -79,7 +79,7 @@ pub(super) static KEYS: &[Key] = &[
         -1,
         i64::MAX,
         "Most bytes of requests that have come and are not executed, large ones that are under way above all, over all \
-         connections; above it, the connection that has most of them is closed. -1: 1 GiB.",
+         connections; above it, the connection that has most of them is closed. At least two of the largest requests for each core. -1: 1 GiB.",
     )
     .sets(|settings, value| {
         let bytes = usize::try_from(value.long()).ok().filter(|&bytes| bytes > 0);
