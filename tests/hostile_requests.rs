@@ -166,18 +166,28 @@ fn sync_heavy(client: &mut Client, group_id: &str) {
     assert_eq!(read::<SyncGroupResponse<'_>>(&reply, ApiKey::SyncGroup, 0).error_code, NONE);
 }
 
+/// And its only member.
+fn server_of_a_heavy_group() -> (Server, Client) {
+    let server = Server::start(1, &[]);
+    heavy_group(&server, "heavy");
+    let mut client = Client::of_coordinator(server.address, "heavy");
+    sync_heavy(&mut client, "heavy");
+    (server, client)
+}
+
+/// Asks for more than 30 MB.
+fn eight_times() -> DescribeGroupsRequest<'static> {
+    static GROUPS: [Cow<'_, str>; 8] = [const { Cow::Borrowed("heavy") }; 8];
+    DescribeGroupsRequest { groups: Array::Items(&GROUPS), ..DescribeGroupsRequest::default() }
+}
+
 const DESCRIBED: &str = "rallypoint_api_requests_total{api=\"DescribeGroups\"";
 
 #[test]
 fn large_answers_that_nobody_reads() {
     let _turn = my_turn();
-    let mut server = Server::start(1, &[]);
-    heavy_group(&server, "heavy");
-    let mut client = Client::of_coordinator(server.address, "heavy");
-    sync_heavy(&mut client, "heavy");
-    let groups = vec![Cow::Borrowed("heavy"); 8];
-    let request = DescribeGroupsRequest { groups: Array::Items(&groups), ..DescribeGroupsRequest::default() };
-    let bytes = frame(ApiKey::DescribeGroups, 0, &request);
+    let (mut server, mut client) = server_of_a_heavy_group();
+    let bytes = frame(ApiKey::DescribeGroups, 0, &eight_times());
     let before = server.metric(DESCRIBED) as usize;
     let (clients, seen) = compare(&server, "30 MB answers that nobody reads", || {
         let mut clients = Vec::new();
@@ -196,7 +206,7 @@ fn large_answers_that_nobody_reads() {
     let bound = 2 * limits::UNREAD_REPLIES_MAX_BYTES + limits::RESPONSE_MAX_BYTES;
     assert!(seen.rss_growth() < bound, "{} bytes", seen.rss_growth());
     // Who reads is answered meanwhile.
-    let reply = client.ask(ApiKey::DescribeGroups, 0, &request);
+    let reply = client.ask(ApiKey::DescribeGroups, 0, &eight_times());
     assert!(reply.len() > 30_000_000);
     drop(clients);
     server.gives_back(&seen);
@@ -206,13 +216,8 @@ fn large_answers_that_nobody_reads() {
 #[test]
 fn large_answers_that_are_read_but_for_their_end() {
     let _turn = my_turn();
-    let mut server = Server::start(1, &[]);
-    heavy_group(&server, "heavy");
-    let mut client = Client::of_coordinator(server.address, "heavy");
-    sync_heavy(&mut client, "heavy");
-    let groups = vec![Cow::Borrowed("heavy"); 8];
-    let request = DescribeGroupsRequest { groups: Array::Items(&groups), ..DescribeGroupsRequest::default() };
-    let bytes = frame(ApiKey::DescribeGroups, 0, &request);
+    let (mut server, _client) = server_of_a_heavy_group();
+    let bytes = frame(ApiKey::DescribeGroups, 0, &eight_times());
     // More than the sockets hold, far less than the answer.
     let left = 7 * MIB;
     let (clients, seen) = compare(&server, "30 MB answers that are read but for their end", || {
