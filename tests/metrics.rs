@@ -2,6 +2,8 @@
 #![cfg(feature = "server")]
 #![allow(clippy::disallowed_methods, reason = "it runs the command and talks to it")]
 
+mod command_support;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +13,9 @@ use rallypoint::wire::api_versions::ApiVersionsRequest;
 use rallypoint::wire::find_coordinator::FindCoordinatorRequest;
 use rallypoint::wire::heartbeat::HeartbeatRequest;
 use rallypoint::wire::metadata::{MetadataRequest, MetadataRequestTopic};
-use rallypoint::wire::{ApiKey, Array, RequestHeader, Wire, Writer};
+use rallypoint::wire::{ApiKey, Array};
+
+use command_support::ask;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,21 +71,6 @@ fn connect(port: u16) -> TcpStream {
     }
 }
 
-/// Sends a request and takes its answer.
-fn ask<'a>(stream: &mut TcpStream, api: ApiKey, version: i16, request: &impl Wire<'a>) {
-    let mut bytes = Vec::new();
-    let mut writer = Writer::new(&mut bytes);
-    let start = writer.begin_frame();
-    let header = RequestHeader { api_key: api.number(), api_version: version, correlation_id: 5, client_id: None };
-    header.write(&mut writer, api.request_header_version(version));
-    request.write(&mut writer, api.version(version));
-    writer.end_frame(start);
-    stream.write_all(&bytes).expect("sent");
-    let mut size = [0; 4];
-    stream.read_exact(&mut size).expect("an answer");
-    stream.read_exact(&mut vec![0; i32::from_be_bytes(size) as usize]).expect("all of it");
-}
-
 fn get(port: u16, path: &str) -> String {
     let mut stream = connect(port);
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).expect("sent");
@@ -111,7 +100,7 @@ fn a_server_tells_what_it_does() {
     ask(&mut stream, ApiKey::ApiVersions, 0, &ApiVersionsRequest::default());
     ask(&mut stream, ApiKey::FindCoordinator, 0, &FindCoordinatorRequest::default());
     let heartbeat = HeartbeatRequest { group_id: "g".into(), member_id: "m".into(), ..Default::default() };
-    (0..3).for_each(|_| ask(&mut stream, ApiKey::Heartbeat, 4, &heartbeat));
+    (0..3).for_each(|_| drop(ask(&mut stream, ApiKey::Heartbeat, 4, &heartbeat)));
     for name in ["nowhere", "no name", "demo"] {
         let topics = [MetadataRequestTopic { name: Some(name.into()), ..Default::default() }];
         ask(

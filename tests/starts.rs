@@ -2,7 +2,9 @@
 #![cfg(feature = "server")]
 #![allow(clippy::disallowed_methods, reason = "it runs the command and talks to it")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod command_support;
+
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +14,9 @@ use rallypoint::wire::find_coordinator::{FindCoordinatorRequest, FindCoordinator
 use rallypoint::wire::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
 };
-use rallypoint::wire::{ApiKey, Array, Cursor, RequestHeader, Wire, Writer};
+use rallypoint::wire::{ApiKey, Array, Cursor, Wire};
+
+use command_support::ask;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -69,38 +73,16 @@ fn said(verb: &str, data: &Path, port: u16, more: &[&str]) -> (bool, String) {
     (status.success(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
 }
 
-/// Sends a request; the first error code in its answer.
-fn ask<'a, 'b, R: Wire<'b>>(
-    stream: &mut TcpStream,
-    api: ApiKey,
-    version: i16,
-    request: &impl Wire<'a>,
-    answer: &'b mut Vec<u8>,
-) -> R {
-    let mut bytes = Vec::new();
-    let mut writer = Writer::new(&mut bytes);
-    let start = writer.begin_frame();
-    let header = RequestHeader { api_key: api.number(), api_version: version, correlation_id: 5, client_id: None };
-    header.write(&mut writer, api.request_header_version(version));
-    request.write(&mut writer, api.version(version));
-    writer.end_frame(start);
-    stream.write_all(&bytes).expect("sent");
-    let mut size = [0; 4];
-    stream.read_exact(&mut size).expect("an answer");
-    answer.resize(i32::from_be_bytes(size) as usize, 0);
-    stream.read_exact(answer).expect("all of it");
-    // The correlation id; none of the versions asked for has more in its header.
-    R::read(&mut Cursor::new(&answer[4..]), api.version(version)).expect("well formed")
-}
-
 /// Finds the coordinator of a group, which makes the offsets topic, and commits an offset.
 fn commit(port: u16) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it is ready");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let began = Instant::now();
     loop {
-        let (request, mut answer) = (FindCoordinatorRequest { key: "g".into(), ..Default::default() }, Vec::new());
-        let found: FindCoordinatorResponse<'_> = ask(&mut stream, ApiKey::FindCoordinator, 0, &request, &mut answer);
+        let request = FindCoordinatorRequest { key: "g".into(), ..Default::default() };
+        let answer = ask(&mut stream, ApiKey::FindCoordinator, 0, &request);
+        let found = FindCoordinatorResponse::read(&mut Cursor::new(&answer), ApiKey::FindCoordinator.version(0));
+        let found = found.expect("well formed");
         if found.error_code == 0 {
             break;
         }
@@ -116,8 +98,9 @@ fn commit(port: u16) {
         topics: Array::Items(&topics),
         ..Default::default()
     };
-    let mut answer = Vec::new();
-    let committed: OffsetCommitResponse<'_> = ask(&mut stream, ApiKey::OffsetCommit, 2, &request, &mut answer);
+    let answer = ask(&mut stream, ApiKey::OffsetCommit, 2, &request);
+    let committed = OffsetCommitResponse::read(&mut Cursor::new(&answer), ApiKey::OffsetCommit.version(2));
+    let committed = committed.expect("well formed");
     let codes = committed.topics.iter().flat_map(|topic| topic.partitions.iter()).map(|row| row.error_code);
     assert_eq!(codes.collect::<Vec<_>>(), [0]);
 }
