@@ -6,8 +6,6 @@
 //! written is taken back and refused, and what comes next is written in its place. After any other failure it is not known what
 //! the log says: from then on changes are refused, while all that has been published goes on being served.
 
-use std::io::ErrorKind;
-
 use super::answer::{FAILED, FULL, created, deleted, failed, refused};
 use super::create::{self, Defaults, Refusal};
 use super::log::{self, FILE_HEADER, Replay};
@@ -20,7 +18,7 @@ use super::view::{self, NodeEndpoints, Snapshots, Views};
 use crate::config::Settings;
 use crate::errors::ErrorCode;
 use crate::ids::TopicId;
-use crate::journal::store::WriteFailure;
+use crate::journal::store::{WriteFailure, is_full};
 
 /// Where random ids come from: 16 random bytes at each call.
 pub type RandomIds = Box<dyn FnMut() -> [u8; 16] + Send>;
@@ -397,11 +395,6 @@ pub fn check_owner(replay: &Replay, settings: &Settings) -> Result<(), Mismatch>
         }
         _ => Ok(()),
     }
-}
-
-/// What of a failed write may be tried again.
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Kafka's tools take an argument that begins with a dash for an option, so its ids never do; nor do ours.

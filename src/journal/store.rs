@@ -120,6 +120,12 @@ pub enum WriteFailure {
     Sync(#[source] std::io::Error),
 }
 
+/// Whether there is no space for what was to be written: there may be later.
+pub fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// Positions whose waiters must be told that their append failed, and whose changes must be undone: above `after`, up to and
 /// including `through`. They are not used again, and [`Store::durable`] will step over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

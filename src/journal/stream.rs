@@ -16,10 +16,10 @@ use super::scan::Extent;
 use super::segment::{DEFAULT_SEGMENT_BYTES, HEADER_BYTES, SegmentId};
 use super::snapshot::SnapshotId;
 use super::store::{
-    Change, Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure,
+    Change, Durability, Entries, FailedPositions, Refused, Store, StoreState, StoreWrite, WriteFailure, is_full,
 };
 use super::taking::Taking;
-use super::writer::{ActiveStart, Start, Writer, is_full};
+use super::writer::{ActiveStart, Start, Writer};
 use crate::clock::Now;
 
 /// How a stream is kept.

@@ -5,13 +5,12 @@
 //! has no gaps. Bytes that were durable are written again as they were.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::rc::Rc;
 
 use super::block::{BLOCK_BYTES, BlockBuffer, SharedBlocks};
 use super::entry::{EntryWriter, decode_checked, length_at, seal};
 use super::segment::{HEADER_BYTES, Header, SegmentId};
-use super::store::{Change, Durability, FailedPositions, Refused, StoreState, WriteFailure};
+use super::store::{Change, Durability, FailedPositions, Refused, StoreState, WriteFailure, is_full};
 use super::{JournalPosition, entry};
 use crate::clock::Now;
 use crate::limits::{JOURNAL_ENTRY_MAX_BYTES, JOURNAL_PENDING_MAX_BYTES, JOURNAL_WRITE_MAX_BYTES};
@@ -464,10 +463,6 @@ impl Active {
         data.pad();
         blocks.clone()
     }
-}
-
-pub(super) fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn entry_lengths(entries: &[u8]) -> impl Iterator<Item = usize> {

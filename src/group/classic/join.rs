@@ -259,14 +259,14 @@ impl ClassicGroup {
         let said = Newcomer { member_id, group_instance_id, client_id, client_host }.says(request, turn.core);
         self.before_change(turn);
         // Kafka's group has no leader only while it has no members: one of the older ones follows a leader that went.
-        let eldest = self.members.iter().next().map(|(slot, _)| slot);
+        let leader = self.leader.or_else(|| self.members.iter().next().map(|(slot, _)| slot));
         if self.members.is_empty() {
             self.protocol_type = Some(turn.core.names.text(request.protocol_type));
         }
         let slot = self.members.insert(said);
         turn.core.members += 1;
         self.members.get_mut(slot).expect("it was added").is_new = true;
-        self.leader.get_or_insert(eldest.unwrap_or(slot));
+        self.leader = leader.or(Some(slot));
         if let State::PreparingRebalance(JoinPhase::Initial { has_newcomer, .. }) = &mut self.state {
             *has_newcomer = true;
         }

@@ -10,6 +10,7 @@ use crate::group::core::GroupKey;
 use crate::group::records::Record;
 use crate::group::writes::Wait;
 
+use super::expiry::{GROUPS_MAX, PARTS_MAX};
 use super::table::TopicOffsets;
 
 /// Deletes offsets of a group that lets go of them.
@@ -26,10 +27,6 @@ pub struct DeletedTopics {
     ids: BTreeSet<[u8; 16]>,
     names: BTreeSet<String>,
 }
-
-/// So many groups are looked at in one go, or as many as have this many offsets together.
-const GROUPS_MAX: u32 = 256;
-const OFFSETS_MAX: usize = 4_096;
 
 impl DeletedTopics {
     /// A topic is gone.
@@ -74,13 +71,13 @@ impl Groups {
     /// one that deletes could come too early.
     pub fn delete_offsets_of(&mut self, topics: &DeletedTopics, from: u32) -> Option<u32> {
         let end = from.saturating_add(GROUPS_MAX).min(self.bound());
-        let mut offsets = 0;
+        let mut parts = 0;
         for slot in from..end {
-            if offsets >= OFFSETS_MAX {
+            if parts >= PARTS_MAX {
                 return Some(slot);
             }
             let Some((key, group)) = self.at(slot).filter(|(_, group)| !group.is_loading) else { continue };
-            offsets += group.offsets.len();
+            parts += group.offsets.len();
             let deleted: Vec<(Rc<str>, i32)> = group
                 .offsets
                 .topics()

@@ -21,8 +21,8 @@ pub(in crate::group) struct Sweep {
 }
 
 /// So many groups are looked at in one go, or as many as have this many offsets and members together.
-const GROUPS_MAX: u32 = 256;
-const PARTS_MAX: usize = 4_096;
+pub(super) const GROUPS_MAX: u32 = 256;
+pub(super) const PARTS_MAX: usize = 4_096;
 
 impl Sweep {
     pub(in crate::group) fn new(settings: &OffsetSettings, now: Now) -> Sweep {
